@@ -1,0 +1,1 @@
+"""What engine and executor must agree on, byte for byte. Pure; nothing here connects or reads."""
