@@ -6,6 +6,7 @@ It never holds a secret: the database URL travels in the environment alone (C-9.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ CHILD_ENVIRONMENT: Final[frozenset[str]] = frozenset(
 JOB_BYTES_MAX: Final = 256 * 1024
 _HEX32 = re.compile(r"[0-9a-f]{32}\Z")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
-_EPOCH = re.compile(r"(0|[1-9][0-9]{0,18})\.[0-9a-f]{16}\Z")
+_EPOCH = re.compile(r"[1-9][0-9]{0,15}\.[0-9a-f]{16}\Z")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z\Z")
 _INPUT_NAME = re.compile(r"[a-z][a-z0-9.-]{0,62}\Z")
 
@@ -135,7 +136,7 @@ class JobSpec:
     desired_fingerprint: str | None = None
     policy: JobPolicy = field(default_factory=JobPolicy)
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Input file name → SHA-256 of its bytes as stored (``digest.of_bytes``)."""
+    """Input file name → ``input_digest`` of its bytes as stored."""
     local_snapshot_digest: str | None = None
     """C-14.3; None on a cluster."""
     fenced: FencedAttempt | None = None
@@ -167,6 +168,11 @@ class JobSpec:
     def application_name(self) -> str:
         """``ptahk/<operation>/<12 hex>`` (C-9.8), so that anyone can see who holds the lock."""
         return f"ptahk/{self.operation.lower()}/{self.operation_id[:12]}"
+
+
+def input_digest(data: bytes) -> str:
+    """SHA-256 of an input file's stored bytes, as ``inputs`` names it."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def _need(condition: object, name: str) -> None:
