@@ -1,0 +1,411 @@
+"""Option groups shared by the commands, and the values their texts turn into.
+
+A group is a frozen dataclass whose fields carry their ``typer.Option``; :func:`grouped` spreads
+the groups of a function's signature into plain parameters, so that a command is written with a
+handful of values and still shows every option in its help.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ptahk.errors import UsageError
+
+DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+DURATION_SECONDS_MAX = 7 * 86_400
+"""A longer bound on a command or a lock wait is a typing mistake."""
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""Name of a local resource: a DNS label, as in a cluster."""
+DEFAULT_URL_ENV = "DATABASE_URL"
+ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration such as ``90``, ``1.5s``, ``500ms``, ``5m`` or ``1h30m``.
+
+    :raises UsageError: the text is no duration, or longer than a week.
+    """
+    value = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", value):
+        seconds = float(value)
+    else:
+        match = DURATION.fullmatch(value)
+        if not value or match is None:
+            raise UsageError(
+                f"not a duration ({value!r}): write a number with a unit",
+                reason="InvalidDuration",
+                hint="Examples: 500ms, 30s, 5m, 1h30m.",
+            )
+        hours, minutes, secs, millis = match.groups()
+        seconds = (
+            int(hours or 0) * 3600
+            + int(minutes or 0) * 60
+            + float(secs or 0)
+            + int(millis or 0) / 1000
+        )
+    if seconds > DURATION_SECONDS_MAX:
+        raise UsageError(f"duration too long ({value!r}): at most 168h", reason="InvalidDuration")
+    return seconds
+
+
+class OneOf:
+    """A parser of an option's text: one of ``values`` in any letter case, spelled as here.
+
+    A plain callable: typer brings a click of its own, whose ``Choice`` is private.
+    """
+
+    def __init__(self, *values: str) -> None:
+        self.values = values
+        self.__name__ = "|".join(values)
+
+    def __call__(self, text: str) -> str:
+        for value in self.values:
+            if value.lower() == text.lower():
+                return value
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(self.values)}.")
+
+
+def choice(*flags: str, values: tuple[str, ...], help: str) -> Any:
+    """An option that takes one of ``values``."""
+    option: Any = typer.Option  # its overloads have no form for spread flags
+    return option(*flags, parser=OneOf(*values), metavar="|".join(values), help=help)
+
+
+def _output(*extra: str) -> Any:
+    values = ("table", "json", "yaml", *extra)
+    return choice("--output", "-o", values=values, help="What standard output carries.")
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What every command has (cli.md, Common)."""
+
+    output: Annotated[str, _output()] = "table"
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no messages but errors.")
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say more; show a traceback on our own faults.")
+    ] = False
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colour (also NO_COLOR).")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommonSql(Common):
+    """:class:`Common` for the commands that can also print SQL."""
+
+    output: Annotated[str, _output("sql")] = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the cluster is. Read only when a command is not local."""
+
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option("--kubeconfig", metavar="FILE", help="Credentials of the cluster."),
+    ] = None
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")
+    ] = None
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the resource."),
+    ] = None
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Look in every namespace.")
+    ] = False
+    coordination_namespace: Annotated[
+        str,
+        typer.Option(
+            "--coordination-namespace",
+            metavar="NAME",
+            envvar="PTAHK_COORDINATION_NAMESPACE",
+            help="Namespace of the realm Leases; must be the installed release's.",
+        ),
+    ] = "ptahk-system"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which local resource is meant, and where its state is kept."""
+
+    manifest: Annotated[
+        str | None,
+        typer.Option(
+            "--filename", "-f", metavar="FILE", help="Manifest of the resource; - is stdin."
+        ),
+    ] = None
+    local: Annotated[bool, typer.Option("--local", help="Run here, without a cluster.")] = False
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="Where claims and plans are kept (also PTAHK_STATE; "
+            "default: the user's state directory).",
+        ),
+    ] = None
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Name of the local resource."),
+    ] = None
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="Coordination key of the database."),
+    ] = None
+    url_env: Annotated[
+        str | None,
+        typer.Option(
+            "--url-env",
+            metavar="NAME",
+            help=f"Environment variable with the database URL (default {DEFAULT_URL_ENV}).",
+        ),
+    ] = None
+    url_file: Annotated[
+        str | None,
+        typer.Option("--url-file", metavar="FILE", help="File with the database URL."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The declaration, and the scratch database that reads it."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="ENGINE", help="postgresql (postgres is the same)."),
+    ] = None
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schema", metavar="FILE", help="Declared schema, in SQL; repeatable; - is stdin."
+        ),
+    ] = None
+    schema_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-dir", metavar="DIR", help="Directory of *.sql files, read in name order."
+        ),
+    ] = None
+    dev_url_env: Annotated[
+        str | None,
+        typer.Option(
+            "--dev-url-env",
+            metavar="NAME",
+            help="Environment variable with the URL of a server for the scratch database.",
+        ),
+    ] = None
+    dev_template: Annotated[
+        str | None,
+        typer.Option("--dev-template", metavar="NAME", help="Template of the scratch database."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """``spec.policy`` and ``spec.execution`` as options of the same names."""
+
+    allow_destructive: Annotated[
+        bool, typer.Option("--allow-destructive", help="Let a plan lose data.")
+    ] = False
+    protect: Annotated[
+        list[str] | None,
+        typer.Option("--protect", metavar="TABLE", help="Never change this table; repeatable."),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="GLOB", help="Leave these objects alone; repeatable."),
+    ] = None
+    schemas: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schemas", metavar="LIST", help="Schemas to manage beside the declared ones."
+        ),
+    ] = None
+    lock_timeout: Annotated[
+        str | None,
+        typer.Option("--lock-timeout", metavar="DURATION", help="How long a statement waits (3s)."),
+    ] = None
+    coordination_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--coordination-timeout",
+            metavar="DURATION",
+            help="How long to wait for somebody else's operation (60s).",
+        ),
+    ] = None
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rename", metavar="FROM=TO", help="One declared rename, qualified; repeatable."
+        ),
+    ] = None
+    privileges: Annotated[
+        str | None,
+        choice(
+            "--privileges",
+            values=("Declared", "Managed"),
+            help="Which owners and grants are compared.",
+        ),
+    ] = None
+    partitions: Annotated[
+        str | None,
+        choice(
+            "--partitions",
+            values=("Declared", "Managed"),
+            help="Whether undeclared partitions are planned.",
+        ),
+    ] = None
+    transaction_mode: Annotated[
+        str | None,
+        choice(
+            "--transaction-mode",
+            values=("auto", "none"),
+            help="auto: one transaction wherever the statements allow; none: each commits alone.",
+        ),
+    ] = None
+    deadline: Annotated[
+        int | None,
+        typer.Option(
+            "--deadline", metavar="SECONDS", min=30, max=86_400, help="Of one operation (900)."
+        ),
+    ] = None
+
+
+Timeout = Annotated[
+    str | None,
+    typer.Option("--timeout", metavar="DURATION", help="Bound on the whole command."),
+]
+Reference = Annotated[
+    str | None, typer.Argument(metavar="[REF]", help="schema/NAME", show_default=False)
+]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Spread each option group of ``command``'s signature into plain parameters.
+
+    Group fields keep their order; a command's own parameters stay where they are.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    hints.pop("return", None)
+    groups: dict[str, type[Any]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        annotation = hints[name]
+        if not dataclasses.is_dataclass(annotation):
+            parameters.append(
+                parameter.replace(annotation=annotation, kind=inspect.Parameter.KEYWORD_ONLY)
+            )
+            continue
+        assert isinstance(annotation, type)
+        groups[name] = annotation
+        fields = get_type_hints(annotation, include_extras=True)
+        parameters.extend(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=fields[field.name],
+            )
+            for field in dataclasses.fields(annotation)
+        )
+
+    @functools.wraps(command)
+    def spread(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(
+                **{field.name: values.pop(field.name) for field in dataclasses.fields(group)}
+            )
+        command(**values)
+
+    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    spread.__annotations__ = {item.name: item.annotation for item in parameters}
+    del spread.__wrapped__
+    return spread
+
+
+def is_local(place: Place, source: Source | None = None) -> bool:
+    """Whether a command runs here (C-14.2). An environment variable never chooses."""
+    declared = source is not None and (source.schema or source.schema_dir)
+    return bool(place.local or place.url_env or place.url_file or declared)
+
+
+def require_local(place: Place, source: Source | None = None) -> None:
+    """Refuse cluster mode by name.
+
+    :raises UsageError: nothing on the command line says that this is a local run.
+    """
+    if is_local(place, source):
+        return
+    raise UsageError(
+        "no local option was given, and cluster mode is not in this build",
+        reason="ClusterUnavailable",
+        hint="Add --local (with -f), --schema FILE, --schema-dir DIR, --url-env NAME or "
+        "--url-file FILE to run here.",
+    )
+
+
+def resource_name(ref: str | None, name: str | None) -> str | None:
+    """The name that REF or ``--name`` gives, or None.
+
+    :raises UsageError: REF is of a family that this build does not have, the name is not a DNS
+        label, or both are given and differ.
+    """
+    given = name
+    if ref is not None:
+        family, slash, rest = ref.partition("/")
+        if slash and family in {"migration", "migrations", "ptahmigration"}:
+            raise UsageError(
+                f"migrations are not in this build (REF={ref})", reason="UnknownFamily"
+            )
+        if slash and family not in {"schema", "schemas", "ptahschema"}:
+            raise UsageError(
+                f"unknown kind (REF={ref}): a resource is named schema/NAME", reason="UnknownFamily"
+            )
+        named = rest if slash else family
+        if given is not None and given != named:
+            raise UsageError(f"two names given (REF={ref}, --name={given}): use one", field="name")
+        given = named
+    if given is not None and NAME.fullmatch(given) is None:
+        raise UsageError(
+            f"not a name (name={given!r}): lower-case letters, digits and dashes, at most 63",
+            field="name",
+        )
+    return given
+
+
+def split_list(values: list[str] | None) -> tuple[str, ...]:
+    """Items of a repeatable option whose values may hold commas, in order, without empty ones."""
+    return tuple(
+        item
+        for value in values or ()
+        for item in (part.strip() for part in value.split(","))
+        if item
+    )
+
+
+def split_renames(values: list[str] | None) -> tuple[tuple[str, str], ...]:
+    """Pairs of ``--rename FROM=TO`` (C-10.7).
+
+    :raises UsageError: a value is not of that form.
+    """
+    pairs = []
+    for value in values or ():
+        old, equals, new = value.partition("=")
+        if not equals or not old.strip() or not new.strip():
+            raise UsageError(
+                f"not a rename (rename={value!r}): write FROM=TO",
+                field="rename",
+                hint="Both qualified: public.old=public.new, or public.t.old=public.t.new.",
+            )
+        pairs.append((old.strip(), new.strip()))
+    return tuple(pairs)
