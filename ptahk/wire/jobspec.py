@@ -37,6 +37,10 @@ DEV_DATABASE_URL: Final = "PTAHK_DEV_DATABASE_URL"
 CACHE_DIR: Final = "PTAHK_CACHE_DIR"
 TERMINATION_LOG: Final = "PTAHK_TERMINATION_LOG"
 POD_UID: Final = "PTAHK_POD_UID"
+ALIVE_FD: Final = "PTAHK_ALIVE_FD"
+"""Local Jobs only: number of the inherited descriptor that holds the lock on ``DIR/alive``. The
+runner passes the descriptor on to the executor (and not the name), so that the lock is free
+exactly when both have ended."""
 
 CHILD_ENVIRONMENT: Final[frozenset[str]] = frozenset(
     {
