@@ -1,0 +1,312 @@
+"""One function per named digest (C-7.1), with its input tuple and contract version.
+
+Each result has a type of its own, so that mypy refuses one digest where another is meant. A
+digest is ``sha256:`` and 64 hex digits over canonical JSON of an array whose first element names
+the digest and its version; a change of the inputs is a new version, never a new meaning.
+"""
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NewType
+
+from ptahk.errors import UsageError
+from ptahk.wire import canonical
+
+CoordinationDigest = NewType("CoordinationDigest", str)
+LeaseName = NewType("LeaseName", str)
+HolderIdentity = NewType("HolderIdentity", str)
+TargetIdentityDigest = NewType("TargetIdentityDigest", str)
+SourceDigest = NewType("SourceDigest", str)
+PlanDigest = NewType("PlanDigest", str)
+PlanFingerprint = NewType("PlanFingerprint", str)
+PolicyDigest = NewType("PolicyDigest", str)
+StateFingerprint = NewType("StateFingerprint", str)
+InputFingerprint = NewType("InputFingerprint", str)
+SnapshotDigest = NewType("SnapshotDigest", str)
+DriftDigest = NewType("DriftDigest", str)
+ResultDigest = NewType("ResultDigest", str)
+JobName = NewType("JobName", str)
+ResourceUid = NewType("ResourceUid", str)
+
+EngineFamily = Literal["postgresql", "mysql"]
+
+JOB_NAME_MAX = 57
+"""Above this a Pod name loses its dash (C-3.1)."""
+
+_FAMILIES: dict[str, EngineFamily] = {
+    "postgres": "postgresql",
+    "postgresql": "postgresql",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+}
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_OPERATION_WORD = re.compile(r"[a-z]{1,12}")
+_EPOCH = re.compile(r"([1-9][0-9]{0,15})\.([0-9a-f]{16})")
+
+
+def engine_family(engine: str) -> EngineFamily:
+    """The family that an engine's name means, in any case (C-6.1).
+
+    :raises UsageError: no engine of ours has this name.
+    """
+    family = _FAMILIES.get(engine.lower())
+    if family is None:
+        raise UsageError(
+            f"unknown engine (engine={engine[:40]!r}): only {', '.join(_FAMILIES)} are known",
+            reason="UnknownEngine",
+            field="engine",
+        )
+    return family
+
+
+def is_digest(text: object) -> bool:
+    """True for ``sha256:`` and 64 lower-case hex digits, and nothing else."""
+    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
+
+
+def coordination_digest(engine: str, key: str) -> CoordinationDigest:
+    """Names the realm (C-6.1). The key's bytes are unchanged; the engine is only its family.
+
+    :raises UsageError: unknown engine, or an empty key or one that is not text.
+    """
+    family = engine_family(engine)
+    if not key:
+        raise UsageError(
+            "empty coordination key (key=''): a realm needs a name",
+            reason="InvalidCoordinationKey",
+            field="key",
+        )
+    try:
+        return CoordinationDigest(_named("ptahk.dev/coordination/v1", family, key))
+    except canonical.CanonicalError:
+        raise UsageError(
+            "coordination key is not text (key): it holds bytes that are not UTF-8",
+            reason="InvalidCoordinationKey",
+            field="key",
+        ) from None
+
+
+def lease_name(digest: CoordinationDigest) -> LeaseName:
+    """The realm's Lease: ``ptahk-`` and the 64 hex digits (C-6.1)."""
+    return LeaseName("ptahk-" + _hex(digest))
+
+
+def holder(resource_uid: str, operation_id: str) -> HolderIdentity:
+    """Who holds a realm Lease: the claim, never a replica (section 1 of the contract)."""
+    return HolderIdentity(_named("ptahk.dev/holder/v1", resource_uid, operation_id))
+
+
+def target_identity_digest(bound: dict[str, Any]) -> TargetIdentityDigest:
+    """Names the route that a URL describes (C-8); ``bound`` is ``dsn.TargetIdentity.bound``."""
+    return TargetIdentityDigest(_named("ptahk.dev/target-identity/v1", bound))
+
+
+def source_digest(files: Iterable[tuple[str, str]]) -> SourceDigest:
+    """The declaration: every file's name and text, in the order in which they are loaded."""
+    return SourceDigest(_named("ptahk.dev/source/v1", [[name, text] for name, text in files]))
+
+
+def plan_content_digest(plan_bytes: bytes) -> PlanDigest:
+    """The plan bytes of C-7.3, exactly as published."""
+    inner = hashlib.sha256(plan_bytes).hexdigest()
+    return PlanDigest(_named("ptahk.dev/plan-content/v1", len(plan_bytes), inner))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBinding:
+    """The policy that a plan was made under, as C-7.2 lists it.
+
+    The lists of names are sets to the planner, so their order and repetitions do not count.
+    """
+
+    apply: str = "OnApproval"
+    allow_destructive: bool = False
+    schemas: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    protected_tables: tuple[str, ...] = ()
+    privileges: str = "Declared"
+    partitions: str = "Declared"
+    renames: tuple[tuple[str, str], ...] = ()
+    transaction_mode: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """The canonical JSON form, camelCase as in the resources."""
+        return {
+            "apply": self.apply,
+            "allowDestructive": self.allow_destructive,
+            "schemas": sorted(set(self.schemas)),
+            "exclude": sorted(set(self.exclude)),
+            "protectedTables": sorted(set(self.protected_tables)),
+            "privileges": self.privileges,
+            "partitions": self.partitions,
+            "renames": [{"from": a, "to": b} for a, b in sorted(set(self.renames))],
+            "transactionMode": self.transaction_mode,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBinding:
+    """Everything that a plan's fingerprint binds (C-7.2, schema family)."""
+
+    resource_uid: str
+    plan_digest: PlanDigest
+    source_digest: SourceDigest
+    coordination_digest: CoordinationDigest
+    target_identity_digest: TargetIdentityDigest
+    observed_state: StateFingerprint
+    desired_state: StateFingerprint
+    policy: PolicyBinding
+    executor_version: str
+    protocol_version: int
+
+    def document(self) -> dict[str, Any]:
+        """The canonical JSON form; a plan file carries it so that anyone can hash it again."""
+        return {
+            "resourceUID": self.resource_uid,
+            "planDigest": self.plan_digest,
+            "sourceDigest": self.source_digest,
+            "coordinationDigest": self.coordination_digest,
+            "targetIdentityDigest": self.target_identity_digest,
+            "observedState": self.observed_state,
+            "desiredState": self.desired_state,
+            "policy": self.policy.document(),
+            "executorVersion": self.executor_version,
+            "protocolVersion": self.protocol_version,
+        }
+
+
+def plan_fingerprint(binding: PlanBinding) -> PlanFingerprint:
+    """What a person approves (C-7.2)."""
+    return PlanFingerprint(_named("ptahk.dev/plan-fingerprint/v1", binding.document()))
+
+
+def policy_digest(policy: PolicyBinding) -> PolicyDigest:
+    """The planning policy alone, for noticing that it moved (C-3.6)."""
+    return PolicyDigest(_named("ptahk.dev/policy/v1", policy.document()))
+
+
+def state_fingerprint(facts: Any) -> StateFingerprint:
+    """A schema's state, live or desired.
+
+    One function for both on purpose: C-10.3 compares the live state with the plan's desired one.
+    """
+    return StateFingerprint(_named("ptahk.dev/schema-state/v1", facts))
+
+
+def input_fingerprint(operation: str, inputs: Any) -> InputFingerprint:
+    """What an operation was claimed for; a change discards an undispatched claim (C-3.6)."""
+    return InputFingerprint(_named("ptahk.dev/operation-inputs/v1", operation, inputs))
+
+
+def admission_snapshot_digest(document: dict[str, Any]) -> SnapshotDigest:
+    """The cluster objects and settings that shape the final Pod."""
+    return SnapshotDigest(_named("ptahk.dev/admission-snapshot/v1", document))
+
+
+def local_snapshot_digest(document: dict[str, Any]) -> SnapshotDigest:
+    """Interpreter, package version, user, host and environment of a local Job (C-14.3)."""
+    return SnapshotDigest(_named("ptahk.dev/local-snapshot/v1", document))
+
+
+def drift_digest(document: Any) -> DriftDigest:
+    """What an observation found (C-10.1)."""
+    return DriftDigest(_named("ptahk.dev/drift/v1", document))
+
+
+def result_digest(document: Any) -> ResultDigest:
+    """The result that the ledger's ``finished`` row names (C-6.11)."""
+    return ResultDigest(_named("ptahk.dev/result/v1", document))
+
+
+def job_name(
+    operation: str,
+    resource_uid: str,
+    operation_id: str,
+    inputs: InputFingerprint,
+    attempt: int,
+) -> JobName:
+    """The name that no other claim can produce: ``ptahk-op-<operation>-<32 hex>`` (C-3.1).
+
+    :param operation: ``Plan``, ``Apply``, … in any case.
+    :param attempt: counted from 1.
+    """
+    word = operation.lower()
+    assert _OPERATION_WORD.fullmatch(word), "an operation is one short word"
+    folded = _named("ptahk.dev/job-name/v1", resource_uid, word, operation_id, inputs, attempt)
+    name = f"ptahk-op-{word}-{_hex(folded)[:32]}"
+    assert len(name) <= JOB_NAME_MAX, "bounded by the word's length"
+    return JobName(name)
+
+
+def advisory_lock_key() -> int:
+    """PostgreSQL's lock key for "this database is being changed", a signed 64-bit integer.
+
+    It names no realm: PostgreSQL's advisory locks are per database, so a mistyped coordination
+    key cannot defeat it (C-9.8).
+    """
+    first = hashlib.sha256(b"ptahk/lock/1").digest()[:8]
+    return int.from_bytes(first, "big", signed=True)
+
+
+_UID_NAMESPACE = bytes.fromhex("d8a9f1bb6fbb56a4a2e0f1c8c9d7e3b5")
+"""Chosen once, for good: the UUID namespace of local resources."""
+
+
+def local_resource_uid(digest: CoordinationDigest, family: str, name: str) -> ResourceUid:
+    """The UID of a local resource: UUIDv5 of (coordination digest, family, name) (C-7.2).
+
+    Computed by hand: the ``uuid`` module also rolls dice and reads the host, which ``wire`` may
+    not; tests compare it with ``uuid.uuid5``.
+
+    :param family: the resource's kind, ``PtahSchema`` or ``PtahMigration``.
+    """
+    # SHA-1 is what RFC 4122 says; the strength comes from the digest inside.
+    text = canonical.encode([digest, family, name])
+    raw = bytearray(hashlib.sha1(_UID_NAMESPACE + text, usedforsecurity=False).digest()[:16])
+    raw[6] = (raw[6] & 0x0F) | 0x50
+    raw[8] = (raw[8] & 0x3F) | 0x80
+    text_hex = raw.hex()
+    cuts = (0, 8, 12, 16, 20, 32)
+    return ResourceUid("-".join(text_hex[a:b] for a, b in itertools.pairwise(cuts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One uninterrupted interval of holding a realm Lease, written ``NUMBER.HEX``.
+
+    :param number: at least 1, monotone per realm; this is what fences (C-6.14).
+    :param continuity: 16 hex digits, 64 random bits; equality proves continuity.
+    """
+
+    number: int
+    continuity: str
+
+    def __post_init__(self) -> None:
+        if not _EPOCH.fullmatch(str(self)) or self.number > canonical.INTEGER_MAX:
+            raise ValueError("an epoch is NUMBER.HEX: at least 1, and 16 lower-case hex digits")
+
+    def __str__(self) -> str:
+        return f"{self.number}.{self.continuity}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Epoch":
+        """The inverse of ``str``; exactly one spelling is accepted.
+
+        :raises ValueError: anything else.
+        """
+        match = _EPOCH.fullmatch(text)
+        if match is None:
+            raise ValueError("an epoch is NUMBER.HEX: at least 1, and 16 lower-case hex digits")
+        return cls(int(match[1]), match[2])
+
+
+def _named(name: str, *inputs: Any) -> str:
+    return "sha256:" + hashlib.sha256(canonical.encode([name, *inputs])).hexdigest()
+
+
+def _hex(digest: str) -> str:
+    assert is_digest(digest), "a digest of ours"
+    return digest.removeprefix("sha256:")
