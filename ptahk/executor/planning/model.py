@@ -14,7 +14,24 @@ Severity = Literal["safe", "warning", "privilege", "destructive"]
 SEVERITIES: tuple[Severity, ...] = ("safe", "warning", "privilege", "destructive")
 
 Facts = Mapping[str, Any]
-"""JSON values only. ``owner``, ``acl`` and ``comment`` mean the same on every kind."""
+"""JSON values only; an absent key means the server's default, so ``None`` is never stored.
+
+Reserved keys, the same on every kind:
+
+``@``
+    From ``Kind.read`` only, removed by the catalog: the addresses (see ``Address``) that this
+    object answers to in ``pg_depend``. The first is its own; a view adds those of its rewrite
+    rule and row type, a constraint that of its index, so that no dependency is lost. Comment,
+    owner and privileges are looked up by the first.
+``owner``, ``acl``, ``comment``
+    Filled by the catalog for every kind, in three queries; kinds neither read nor write them
+    (``kinds/common.py`` makes the steps). ``owner`` is a role's name. ``acl`` is absent for
+    the kind's default, else a sorted list of ``[who, role, privilege, grantable]``, where who
+    is ``owner``, ``public`` or ``role`` and role is empty for the first two.
+"""
+
+Address = tuple[int, int, int]
+"""``(classid, objid, objsubid)`` as in ``pg_depend``; class ids in ``kinds/address.py``."""
 
 Query = Callable[..., Sequence[tuple[Any, ...]]]
 """``query(sql, params=()) -> rows`` on one session with ``search_path = ''``."""
@@ -60,7 +77,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """One rename that a person declared (C-10.7); both sides qualified, ``schema.table[.column]``."""
+    """One rename that a person declared (C-10.7); sides qualified, ``schema.table[.column]``."""
 
     old: tuple[str, ...]
     new: tuple[str, ...]
@@ -103,10 +120,29 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """Answer of ``Kind.alter``: no in-place form exists; drop and create, dependents too."""
+    """Answer of ``Kind.alter``: no in-place form exists; drop and create, dependents too.
+
+    Columns cannot be dropped with a type that they use. A type therefore sets ``aside``: the
+    statement that renames the old type out of the way, and the one that drops it at the end.
+    The columns in between are converted with ``USING``, through text where the type is an enum.
+    """
 
     reason: str
     severity: Severity = "warning"
+    aside: tuple[Step, Step] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """Answer of ``Kind.alter``: an in-place form before which some dependents must stand aside.
+
+    Live dependents (transitive ones too) of the kinds in ``displaces`` are dropped before the
+    steps and created again after them, with comments and grants, whether they changed or not.
+    """
+
+    steps: list[Step]
+    displaces: frozenset[str] = frozenset()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +163,19 @@ class Context:
     policy: Policy
     server_version: int
     """As ``server_version_num``."""
+    inline: Mapping[ObjectId, frozenset[ObjectId]] = field(default_factory=dict)
+    """What a created object's own statement carries: its columns, defaults and constraints."""
+    rebuilt: frozenset[ObjectId] = frozenset()
+    """Objects that are dropped and created again by this plan."""
 
 
 class Kind(Protocol):
-    """The questions one kind of object answers. The planner orders; the kind only answers."""
+    """The questions one kind of object answers. The planner orders; the kind only answers.
+
+    The catalog leaves out extension members and excluded objects, and the planner does
+    dependencies, comments, owners and grants; none of that is a kind's business. ``alter`` is
+    called with facts that differ in more than the reserved keys.
+    """
 
     name: str
 
@@ -142,4 +187,4 @@ class Kind(Protocol):
 
     def alter(
         self, ctx: Context, oid: ObjectId, old: Facts, new: Facts
-    ) -> list[Step] | Rebuild | PlanRefusal: ...
+    ) -> list[Step] | Alter | Rebuild | PlanRefusal: ...
