@@ -1,0 +1,119 @@
+"""Fixtures that every suite shares. What they do is in ``tests/kit``."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.kit import budget, databases, servers
+from tests.kit.installs import VERSIONS
+
+DEFAULT_VERSIONS = (18,)
+PG_ENV = "PTAHK_TEST_PG"
+
+_keeper = pytest.StashKey[subprocess.Popen[bytes]]()
+
+# No deadline: two cores are shared with a server. The failing example is printed with its seed.
+settings.register_profile(
+    "ptahk",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("ptahk")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--pg`` and ``--budget``."""
+    group = parser.getgroup("ptahk")
+    group.addoption(
+        "--pg",
+        default=os.environ.get(PG_ENV),
+        help="PostgreSQL versions for every test that needs one, for example 15,17,18 or 'all' "
+        f"(default: what the test names, else {DEFAULT_VERSIONS[0]}; also {PG_ENV})",
+    )
+    group.addoption(
+        "--budget",
+        default=os.environ.get(budget.ENV, "1"),
+        help=f"how many times the usual number of random cases to try (also {budget.ENV})",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers; in the run's first process make its folder and its guard."""
+    config.addinivalue_line("markers", "pg(*versions): the PostgreSQL versions of a default run")
+    os.environ[budget.ENV] = str(float(config.getoption("--budget")))
+    if not hasattr(config, "workerinput"):
+        _, config.stash[_keeper] = servers.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End whatever the run started."""
+    keeper = config.stash.get(_keeper, None)
+    if keeper is not None:
+        servers.finish(keeper)
+
+
+def pg_versions(config: pytest.Config, marker: pytest.Mark | None) -> list[int]:
+    """The versions that a test runs on: ``--pg``, else its marker's, else the default."""
+    asked = config.getoption("--pg")
+    if asked == "all":
+        return list(VERSIONS)
+    if asked:
+        return [int(part) for part in asked.split(",")]
+    return list(marker.args) if marker else list(DEFAULT_VERSIONS)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that uses ``postgres`` once per version."""
+    if "postgres_version" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("pg")
+        versions = pg_versions(metafunc.config, marker)
+        metafunc.parametrize(
+            "postgres_version", versions, ids=[f"pg{v}" for v in versions], scope="session"
+        )
+
+
+@pytest.fixture(scope="session")
+def server_run() -> servers.Run:
+    """The run's shared servers; most tests want ``postgres`` or ``database``."""
+    return servers.current()
+
+
+@pytest.fixture(scope="session")
+def postgres(server_run: servers.Run, postgres_version: int) -> servers.Server:
+    """A shared PostgreSQL server. A test may not stop it or kill any backend but its own."""
+    return server_run.server(postgres_version)
+
+
+@pytest.fixture
+def own_postgres(server_run: servers.Run, postgres_version: int) -> Iterator[servers.Server]:
+    """A PostgreSQL server of this test alone, which it may kill or reconfigure."""
+    server = server_run.own_server(postgres_version)
+    yield server
+    servers.stop(server)
+
+
+@pytest.fixture
+def pgbouncer(server_run: servers.Run, postgres: servers.Server) -> servers.Pooler:
+    """PgBouncer in transaction mode, in front of ``postgres``."""
+    return server_run.pooler(postgres.version)
+
+
+@pytest.fixture
+def database(postgres: servers.Server) -> Iterator[databases.Database]:
+    """A fresh database on ``postgres``; ``database.role(...)`` makes ordinary roles for it."""
+    made = databases.create(postgres)
+    yield made
+    made.drop()
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of real inputs. Missing is an error."""
+    from tests.kit.corpora import corpora as find
+
+    return find()
