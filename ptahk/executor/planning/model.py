@@ -146,6 +146,20 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
+class Retype:
+    """Answer of ``Kind.alter`` for a type whose stored values must survive a rebuild.
+
+    Columns that hold the type stay; every other dependent is rebuilt, and a type that depends on
+    it is retyped with it. Order: drops of the rebuilt; ``aside`` of every retyped type (renamed
+    away); their ``create``; conversion of every column that stays (``kinds/retype.py:convert``);
+    ``discard`` of what was set aside; creates of the rebuilt.
+    """
+
+    reason: str
+    severity: Severity = "warning"
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRefusal:
     """The plan cannot be made. Names the object; never silent."""
 
