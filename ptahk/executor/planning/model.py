@@ -146,20 +146,6 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
-class Retype:
-    """Answer of ``Kind.alter`` for a type whose stored values must survive a rebuild.
-
-    Columns that hold the type stay; every other dependent is rebuilt, and a type that depends on
-    it is retyped with it. Order: drops of the rebuilt; ``aside`` of every retyped type (renamed
-    away); their ``create``; conversion of every column that stays (``kinds/retype.py:convert``);
-    ``discard`` of what was set aside; creates of the rebuilt.
-    """
-
-    reason: str
-    severity: Severity = "warning"
-
-
-@dataclass(frozen=True, slots=True)
 class PlanRefusal:
     """The plan cannot be made. Names the object; never silent."""
 
@@ -195,9 +181,9 @@ class Kind(Protocol):
 
     def read(self, query: Query, scope: Scope) -> Iterable[tuple[ObjectId, Facts]]: ...
 
-    def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step]: ...
+    def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step] | PlanRefusal: ...
 
-    def drop(self, ctx: Context, oid: ObjectId, old: Facts) -> list[Step]: ...
+    def drop(self, ctx: Context, oid: ObjectId, old: Facts) -> list[Step] | PlanRefusal: ...
 
     def alter(
         self, ctx: Context, oid: ObjectId, old: Facts, new: Facts
