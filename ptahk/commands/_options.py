@@ -290,7 +290,7 @@ Reference = Annotated[
 ]
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def grouped(command: Callable[..., int]) -> Callable[..., int]:
     """Spread each option group of ``command``'s signature into plain parameters.
 
     Group fields keep their order; a command's own parameters stay where they are.
@@ -320,12 +320,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         )
 
     @functools.wraps(command)
-    def spread(**values: Any) -> None:
+    def spread(**values: Any) -> int:
         for name, group in groups.items():
             values[name] = group(
                 **{field.name: values.pop(field.name) for field in dataclasses.fields(group)}
             )
-        command(**values)
+        return command(**values)
 
     spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     spread.__annotations__ = {item.name: item.annotation for item in parameters}

@@ -106,9 +106,10 @@ def test_groups_are_spread_into_plain_parameters() -> None:
         common: options.CommonSql,
         policy: options.PolicyOptions,
         flag: Annotated[bool, typer.Option("--flag")] = False,
-    ) -> None:
+    ) -> int:
         """Say."""
         seen.append((ref, common, policy, flag))
+        return 0
 
     names = list(inspect.signature(command).parameters)
     assert names[0] == "ref" and names[-1] == "flag" and "transaction_mode" in names
