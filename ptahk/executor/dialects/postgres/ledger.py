@@ -1,0 +1,471 @@
+"""The attempt ledger in schema ``ptahk`` of the target database (C-6.11 to C-6.16).
+
+Every function here runs on the operation's one session, under its advisory lock. The ledger is
+never part of any fact, plan or fingerprint: the catalog reader leaves schema ``ptahk`` out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres.quote import ident
+from ptahk.executor.dialects.postgres.session import Session
+from ptahk.wire.jobspec import FencedAttempt, JobSpec
+from ptahk.wire.protocol import FrozenFinding, LedgerReport, LedgerRow
+
+SCHEMA: Final = "ptahk"
+LEDGER_VERSION: Final = "ptahk ledger, version 1"
+UNFINISHED_MAX: Final = 16
+SETUP_STEP: Final = "create the attempt ledger (schema ptahk)"
+
+DDL: Final[tuple[str, ...]] = (
+    "CREATE SCHEMA IF NOT EXISTS ptahk",
+    """CREATE TABLE IF NOT EXISTS ptahk.attempt (
+  operation_id text PRIMARY KEY CHECK (operation_id ~ '^[0-9a-f]{32}$'),
+  store_uid text NOT NULL,
+  store_kind text NOT NULL CHECK (store_kind IN ('local', 'cluster')),
+  server_identity text NOT NULL,
+  coordination_digest text NOT NULL,
+  shared_realm boolean NOT NULL,
+  number bigint NOT NULL CHECK (number > 0),
+  epoch text NOT NULL,
+  start_nonce text,
+  plan_digest text NOT NULL,
+  not_after timestamptz NOT NULL,
+  state text NOT NULL CHECK (state IN ('started', 'finished', 'fenced')),
+  statements_total integer NOT NULL DEFAULT 0,
+  statements_done integer NOT NULL DEFAULT 0,
+  statement_running integer,
+  outcome text CHECK (outcome IN ('applied', 'failed')),
+  result_digest text,
+  timeline bigint NOT NULL,
+  role_name text NOT NULL DEFAULT current_user,
+  started_at timestamptz,
+  finished_at timestamptz,
+  fenced_at timestamptz
+)""",
+    """CREATE TABLE IF NOT EXISTS ptahk.binding (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  server_identity text NOT NULL,
+  coordination_digest text NOT NULL,
+  operation_id text NOT NULL,
+  bound_at timestamptz NOT NULL DEFAULT clock_timestamp()
+)""",
+    f"COMMENT ON SCHEMA ptahk IS '{LEDGER_VERSION}'",
+)
+"""The whole ledger. Idempotent; an Apply or a fence runs it under the lock (C-6.16)."""
+
+_COLUMNS: Final = (
+    "operation_id, store_uid, store_kind, server_identity, coordination_digest, number, epoch,"
+    " start_nonce, plan_digest, not_after, state, statements_total, statements_done,"
+    " statement_running, outcome, result_digest, started_at, finished_at, fenced_at"
+)
+_TIMES: Final = frozenset({"notAfter", "startedAt", "finishedAt", "fencedAt"})
+_KEYS: Final = (
+    "operationId", "storeUid", "storeKind", "serverIdentity", "coordinationDigest", "number",
+    "epoch", "startNonce", "planDigest", "notAfter", "state", "statementsTotal",
+    "statementsDone", "statementRunning", "outcome", "resultDigest", "startedAt", "finishedAt",
+    "fencedAt",
+)  # fmt: skip
+
+
+def ledger_sql(grant_to: str | None = None) -> str:
+    """The fixed DDL as a script for a DBA (C-6.16).
+
+    :param grant_to: a role that is to write the ledger without owning it.
+    """
+    statements = list(DDL)
+    if grant_to is not None:
+        role = ident(grant_to)
+        statements += [
+            f"GRANT USAGE ON SCHEMA ptahk TO {role}",
+            f"GRANT SELECT, INSERT, UPDATE ON ptahk.attempt, ptahk.binding TO {role}",
+        ]
+    return "".join(f"{text};\n" for text in statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What this role can do with the ledger."""
+
+    present: bool
+    readable: bool
+    writable: bool
+    creatable: bool
+
+
+def presence(session: Session) -> Presence:
+    """Look for the ledger without touching it.
+
+    :raises Refused: a schema ``ptahk`` of another ledger version.
+    """
+    row = session.query(
+        "SELECT to_regclass('ptahk.attempt')::oid::bigint,"
+        " to_regclass('ptahk.binding')::oid::bigint,"
+        " has_database_privilege(current_database(), 'CREATE'),"
+        " (SELECT obj_description(oid, 'pg_namespace') FROM pg_catalog.pg_namespace"
+        "   WHERE nspname = 'ptahk')"
+    )[0]
+    attempt, binding, creatable, version = row
+    if attempt is None or binding is None:
+        return Presence(False, False, False, bool(creatable))
+    if version != LEDGER_VERSION:
+        raise Refused(
+            f"schema ptahk holds another ledger (comment={version!r}): "
+            f"this ptahk knows {LEDGER_VERSION!r}",
+            reason="LedgerVersion",
+        )
+    allowed = session.query(
+        "SELECT has_schema_privilege('ptahk', 'USAGE'),"
+        " bool_and(has_table_privilege(oid, 'SELECT')),"
+        " bool_and(has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'UPDATE'))"
+        " FROM unnest(ARRAY[%s, %s]::oid[]) AS t(oid)",
+        (attempt, binding),
+    )[0]
+    readable = bool(allowed[0] and allowed[1])
+    return Presence(True, readable, bool(readable and allowed[2]), bool(creatable))
+
+
+def report(session: Session, spec: JobSpec) -> LedgerReport:
+    """What the ledger says to the engine; reads only (C-6.16)."""
+    found = presence(session)
+    out: LedgerReport = {
+        "present": found.present,
+        "writable": found.writable,
+        "creatable": found.creatable,
+        "highestNumber": 0,
+        "binding": None,
+        "unfinished": [],
+        "frozen": [],
+    }
+    if not found.readable:
+        return out
+    here = str(session.identity)
+    out["highestNumber"] = int(
+        session.query(
+            "SELECT coalesce(max(number), 0) FROM ptahk.attempt WHERE server_identity = %s",
+            (here,),
+        )[0][0]
+    )
+    out["binding"] = _binding(session)
+    out["unfinished"] = _rows(
+        session,
+        "server_identity = %s AND state = 'started' ORDER BY number DESC LIMIT %s",
+        (here, UNFINISHED_MAX),
+    )
+    out["frozen"] = _frozen(session, spec)
+    return out
+
+
+def require(session: Session) -> list[str]:
+    """The set-up steps an Apply would take (C-6.16).
+
+    :raises Refused: ``LedgerMissing``: neither there and writable nor creatable by this role.
+    """
+    found = presence(session)
+    if found.writable:
+        return []
+    if not found.present and found.creatable:
+        return [SETUP_STEP]
+    role = session.identity.role
+    why = "this role may not write it" if found.present else "this role may not create it"
+    raise Refused(
+        f"no attempt ledger can be kept in this database (role={role}): {why}",
+        reason="LedgerMissing",
+        hint=f"let a DBA run `ptahk ledger-sql --engine postgresql --grant-to {ident(role)}`",
+    )
+
+
+def row_of(session: Session, operation_id: str) -> LedgerRow | None:
+    """The row of one operation; None where there is none, or no ledger."""
+    if not presence(session).readable:
+        return None
+    rows = _rows(session, "operation_id = %s", (operation_id,))
+    return rows[0] if rows else None
+
+
+def check_binding(session: Session, spec: JobSpec) -> None:
+    """C-6.15. :raises Refused: ``BindingMismatch``, naming the recorded digest."""
+    if not spec.explicit_key or spec.rebind or not presence(session).readable:
+        return
+    recorded = _binding(session)
+    if recorded is not None and recorded != spec.coordination_digest:
+        raise Refused(
+            f"this database is bound to another coordination key (digest={recorded}): "
+            f"this run names {spec.coordination_digest}",
+            reason="BindingMismatch",
+            field="coordinationKey",
+            hint="use the key that was used first, or accept the new one with "
+            "`ptahk acknowledge --rebind`",
+        )
+
+
+def begin(session: Session, spec: JobSpec, start_nonce: str, statements: int) -> list[str]:
+    """Refuse, or commit this attempt's ``started`` row; before the first statement (C-6.11).
+
+    :returns: what a person should know: ledger created, foreign attempts fenced.
+    :raises Refused: by a rule of C-6.11, C-6.14 or C-6.15; nothing was written.
+    :raises ConnectionLost: the row may or may not be there; no statement was sent.
+    """
+    notes: list[str] = []
+    setup = require(session)
+    session.check_still_mine()
+    with session.transaction():
+        if setup:
+            notes += [SETUP_STEP]
+            for text in DDL:
+                session.run(text)
+        check_binding(session, spec)
+        _refuse_start(session, spec)
+        notes += _settle_others(session, spec)
+        session.query(
+            "INSERT INTO ptahk.attempt (operation_id, store_uid, store_kind, server_identity,"
+            " coordination_digest, shared_realm, number, epoch, start_nonce, plan_digest,"
+            " not_after, state, statements_total, timeline, started_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 'started', %s, %s,"
+            " clock_timestamp()) RETURNING 1",
+            (
+                spec.operation_id, spec.store_uid, spec.store_kind, str(session.identity),
+                spec.coordination_digest, spec.shared_realm, spec.number, spec.epoch,
+                start_nonce, spec.plan_digest or "none", spec.execution_not_after, statements,
+                session.identity.timeline,
+            ),
+        )  # fmt: skip
+        _bind(session, spec)
+    return notes
+
+
+def _refuse_start(session: Session, spec: JobSpec) -> None:
+    rows = _rows(session, "operation_id = %s", (spec.operation_id,))
+    if rows:
+        raise Refused(
+            f"this operation has already been started or fenced (state={rows[0]['state']}, "
+            f"operation={spec.operation_id}): it never runs twice",
+            reason="AttemptExists",
+        )
+    newer = session.query(
+        "SELECT operation_id, number FROM ptahk.attempt WHERE store_uid = %s"
+        " AND server_identity = %s AND number >= %s ORDER BY number DESC LIMIT 1",
+        (spec.store_uid, str(session.identity), spec.number),
+    )
+    if newer:
+        raise Refused(
+            f"the ledger holds number {newer[0][1]} of operation {newer[0][0]} of this store "
+            f"(number={spec.number}): this attempt is out of date",
+            reason="StaleEpoch",
+        )
+    late = session.query("SELECT clock_timestamp() >= %s::timestamptz", (spec.execution_not_after,))
+    if late[0][0]:
+        raise Refused(
+            f"the database's clock is past the deadline (executionNotAfter="
+            f"{spec.execution_not_after})",
+            reason="DeadlineExceeded",
+        )
+    frozen = [] if spec.thawed else _frozen(session, spec)
+    if frozen:
+        raise Refused(
+            frozen[0]["message"],
+            reason="Frozen",
+            hint="find out why, then `ptahk acknowledge --frozen`",
+        )
+
+
+def _frozen(session: Session, spec: JobSpec) -> list[FrozenFinding]:
+    """C-6.14: a number of this store that it does not know, or another cluster's open attempt."""
+    here = str(session.identity)
+    out: list[FrozenFinding] = []
+    # This very attempt's number is known: the claim carries it.
+    known = max(spec.known_number, spec.number or 0)
+    for row in _rows(
+        session,
+        "server_identity = %s AND store_uid = %s AND number > %s ORDER BY number DESC LIMIT 1",
+        (here, spec.store_uid, known),
+    ):
+        out.append(
+            _finding(
+                "UnknownNumber",
+                row,
+                f"the ledger holds number {row['number']} of this store, which knows only "
+                f"{spec.known_number}: the store was restored from an older copy",
+            )
+        )
+    if spec.shared_realm:
+        return out
+    for row in _rows(
+        session,
+        "server_identity = %s AND store_uid <> %s AND store_kind = 'cluster'"
+        " AND state = 'started' AND NOT shared_realm ORDER BY number DESC LIMIT 1",
+        (here, spec.store_uid),
+    ):
+        out.append(
+            _finding(
+                "ForeignCluster",
+                row,
+                f"another cluster (store={row['storeUid']}) has an unfinished attempt on this "
+                f"database (operation={row['operationId']}, number={row['number']})",
+            )
+        )
+    return out
+
+
+def _finding(reason: Any, row: LedgerRow, message: str) -> FrozenFinding:
+    return {
+        "reason": reason,
+        "message": message,
+        "number": row["number"],
+        "storeUid": row["storeUid"],
+        "operationId": row["operationId"],
+    }
+
+
+def _settle_others(session: Session, spec: JobSpec) -> list[str]:
+    """Fence open attempts of local stores that nobody will finish (C-6.14).
+
+    The advisory lock is ours, so their sessions have ended. Until their not-after has passed a
+    late process of theirs may still come, and its own store may still prove it: refuse.
+    """
+    rows = _rows(
+        session,
+        "server_identity = %s AND state = 'started' AND store_kind = 'local' FOR UPDATE",
+        (str(session.identity),),
+    )
+    notes = []
+    for row in rows:
+        open_ = session.query("SELECT clock_timestamp() < %s::timestamptz", (row["notAfter"],))
+        if open_[0][0]:
+            raise Refused(
+                f"an attempt of {_whose(row, spec)} has not been settled (operation="
+                f"{row['operationId']}, started {row['startedAt']}): its deadline is "
+                f"{row['notAfter']}",
+                reason="UnfinishedAttempt",
+                hint="let its own command finish the proof, or try again after that time",
+            )
+        session.query(
+            "UPDATE ptahk.attempt SET state = 'fenced', fenced_at = clock_timestamp()"
+            " WHERE operation_id = %s AND state = 'started' RETURNING 1",
+            (row["operationId"],),
+        )
+        notes.append(
+            f"fenced the unfinished attempt {row['operationId']} of {_whose(row, spec)}: "
+            f"{row['statementsDone']} of {row['statementsTotal']} statements were done"
+        )
+    return notes
+
+
+def _whose(row: LedgerRow, spec: JobSpec) -> str:
+    return "this store" if row["storeUid"] == spec.store_uid else f"another store {row['storeUid']}"
+
+
+def _binding(session: Session) -> str | None:
+    rows = session.query(
+        "SELECT coordination_digest FROM ptahk.binding WHERE server_identity = %s",
+        (str(session.identity),),
+    )
+    return str(rows[0][0]) if rows else None
+
+
+def _bind(session: Session, spec: JobSpec) -> None:
+    """Keep the first explicit key; a row that came with a copy of another server is replaced."""
+    if not spec.explicit_key:
+        return
+    session.query(
+        "INSERT INTO ptahk.binding AS b (server_identity, coordination_digest, operation_id)"
+        " VALUES (%s, %s, %s) ON CONFLICT (one) DO UPDATE SET"
+        " server_identity = excluded.server_identity,"
+        " coordination_digest = excluded.coordination_digest,"
+        " operation_id = excluded.operation_id, bound_at = clock_timestamp()"
+        " WHERE b.server_identity <> excluded.server_identity OR %s RETURNING 1",
+        (str(session.identity), spec.coordination_digest, spec.operation_id, spec.rebind),
+    )
+
+
+def intend(session: Session, spec: JobSpec, index: int) -> None:
+    """Commit that statement ``index`` (from 1) is about to run outside a transaction."""
+    _update(session, spec, "statement_running = %s", (index,))
+
+
+def done(session: Session, spec: JobSpec, index: int) -> None:
+    """Statements up to ``index`` took effect; in the same transaction as they, where possible."""
+    _update(session, spec, "statements_done = %s, statement_running = NULL", (index,))
+
+
+def finish(session: Session, spec: JobSpec, outcome: str, result_digest: str) -> None:
+    """Close the attempt; in the last statement's own transaction where possible (P8).
+
+    ``statement_running`` of a failed row stays: that statement may have left remains.
+    """
+    _update(
+        session,
+        spec,
+        "state = 'finished', outcome = %s, result_digest = %s, finished_at = clock_timestamp()",
+        (outcome, result_digest),
+    )
+
+
+def _update(session: Session, spec: JobSpec, change: str, params: Sequence[Any]) -> None:
+    rows = session.query(
+        f"UPDATE ptahk.attempt SET {change} WHERE operation_id = %s AND state = 'started'"
+        " RETURNING 1",
+        (*params, spec.operation_id),
+    )
+    if len(rows) != 1:
+        raise Refused(
+            f"the ledger's row of this operation is gone or fenced (operation="
+            f"{spec.operation_id}): nothing more is sent",
+            reason="Fenced",
+        )
+
+
+def fence(session: Session, spec: JobSpec, attempt: FencedAttempt) -> LedgerRow | None:
+    """Commit the tombstone under the Apply's own number (C-6.9); idempotent.
+
+    :returns: the row as it was found, None where the attempt never reached the database.
+    :raises Refused: ``LedgerMissing`` where no tombstone can be written.
+    """
+    setup = require(session)
+    session.check_still_mine()
+    with session.transaction():
+        if setup:
+            for text in DDL:
+                session.run(text)
+        found = _rows(session, "operation_id = %s FOR UPDATE", (attempt.operation_id,))
+        if not found:
+            _tombstone(session, spec, attempt)
+        elif found[0]["state"] == "started":
+            session.query(
+                "UPDATE ptahk.attempt SET state = 'fenced', fenced_at = clock_timestamp()"
+                " WHERE operation_id = %s RETURNING 1",
+                (attempt.operation_id,),
+            )
+    return found[0] if found else None
+
+
+def _tombstone(session: Session, spec: JobSpec, attempt: FencedAttempt) -> None:
+    session.query(
+        "INSERT INTO ptahk.attempt (operation_id, store_uid, store_kind, server_identity,"
+        " coordination_digest, shared_realm, number, epoch, plan_digest, not_after, state,"
+        " timeline, fenced_at)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 'fenced', %s, clock_timestamp())"
+        " RETURNING 1",
+        (
+            attempt.operation_id, spec.store_uid, spec.store_kind, str(session.identity),
+            spec.coordination_digest, spec.shared_realm, int(attempt.epoch.split(".")[0]),
+            attempt.epoch, attempt.plan_digest, attempt.not_after, session.identity.timeline,
+        ),
+    )  # fmt: skip
+
+
+def _rows(session: Session, where: str, params: Sequence[Any]) -> list[LedgerRow]:
+    rows = session.query(f"SELECT {_COLUMNS} FROM ptahk.attempt WHERE {where}", params)
+    return [_row(row) for row in rows]
+
+
+def _row(values: tuple[Any, ...]) -> LedgerRow:
+    out: dict[str, Any] = {}
+    for key, value in zip(_KEYS, values, strict=True):
+        is_time = key in _TIMES and value is not None
+        out[key] = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if is_time else value
+    return cast("LedgerRow", out)
