@@ -1,19 +1,25 @@
 """Fixtures that every suite shares. What they do is in ``tests/kit``."""
 
 import os
+import re
 import subprocess
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit import budget, databases, servers
-from tests.kit.installs import VERSIONS
+from tests.kit.corpora import corpora as find_corpora
+from tests.kit.installs import VERSIONS, ServerMissing
 
 DEFAULT_VERSIONS = (18,)
 PG_ENV = "PTAHK_TEST_PG"
+SUBSET_ENV = "PTAHK_TEST_SUBSET"
 
+_T = TypeVar("_T")
 _keeper = pytest.StashKey[subprocess.Popen[bytes]]()
 
 # No deadline: two cores are shared with a server. The failing example is printed with its seed.
@@ -47,7 +53,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "pg(*versions): the PostgreSQL versions of a default run")
     os.environ[budget.ENV] = str(float(config.getoption("--budget")))
     if not hasattr(config, "workerinput"):
-        _, config.stash[_keeper] = servers.begin()
+        run, config.stash[_keeper] = servers.begin()
+        _forget_the_user(run.folder)
+
+
+def _forget_the_user(folder: Path) -> None:
+    """Keep the user's own settings out of the tests, and the tests out of the user's state."""
+    for name in list(os.environ):
+        if name.startswith("PG") or name in ("DATABASE_URL", "PTAHK_STATE", "NO_COLOR"):
+            del os.environ[name]
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -77,6 +92,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say on which servers the tests ran, and what was left out and why."""
+    ran: Counter[str] = Counter()
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            ran.update(re.findall(r"\bpg\d+\b", report.nodeid.partition("[")[2])[:1])
+    left_out: Counter[str] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        left_out[report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"] += 1
+    terminalreporter.section("ptahk")
+    servers_used = ", ".join(f"{ran[f'pg{v}']} on PostgreSQL {v}" for v in VERSIONS)
+    terminalreporter.write_line(f"tests with a server: {servers_used}")
+    terminalreporter.write_line(f"tests left out: {left_out.total()}")
+    for reason, number in sorted(left_out.items()):
+        terminalreporter.write_line(f"  {number} x {reason}")
+
+
+def _present(start: Callable[[], _T]) -> _T:
+    """What ``start`` answers. A missing server fails the test, unless a subset was asked for."""
+    try:
+        return start()
+    except ServerMissing as missing:
+        if os.environ.get(SUBSET_ENV) == "1":
+            pytest.skip(str(missing))
+        raise
+
+
 @pytest.fixture(scope="session")
 def server_run() -> servers.Run:
     """The run's shared servers; most tests want ``postgres`` or ``database``."""
@@ -86,13 +128,13 @@ def server_run() -> servers.Run:
 @pytest.fixture(scope="session")
 def postgres(server_run: servers.Run, postgres_version: int) -> servers.Server:
     """A shared PostgreSQL server. A test may not stop it or kill any backend but its own."""
-    return server_run.server(postgres_version)
+    return _present(lambda: server_run.server(postgres_version))
 
 
 @pytest.fixture
 def own_postgres(server_run: servers.Run, postgres_version: int) -> Iterator[servers.Server]:
     """A PostgreSQL server of this test alone, which it may kill or reconfigure."""
-    server = server_run.own_server(postgres_version)
+    server = _present(lambda: server_run.own_server(postgres_version))
     yield server
     servers.stop(server)
 
@@ -100,7 +142,7 @@ def own_postgres(server_run: servers.Run, postgres_version: int) -> Iterator[ser
 @pytest.fixture
 def pgbouncer(server_run: servers.Run, postgres: servers.Server) -> servers.Pooler:
     """PgBouncer in transaction mode, in front of ``postgres``."""
-    return server_run.pooler(postgres.version)
+    return _present(lambda: server_run.pooler(postgres.version))
 
 
 @pytest.fixture
@@ -114,6 +156,9 @@ def database(postgres: servers.Server) -> Iterator[databases.Database]:
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of real inputs. Missing is an error."""
-    from tests.kit.corpora import corpora as find
-
-    return find()
+    try:
+        return find_corpora()
+    except FileNotFoundError as missing:
+        if os.environ.get(SUBSET_ENV) == "1":
+            pytest.skip(str(missing))
+        raise

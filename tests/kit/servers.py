@@ -110,7 +110,7 @@ class Server:
         password: str | None = None,
         *,
         host: str | None = None,
-        port: int | None = None,
+        port: int | str | None = None,
         **parameters: str,
     ) -> str:
         """A database URL over TCP. The superuser's password is filled in."""

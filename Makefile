@@ -1,0 +1,66 @@
+# Every target works in a fresh checkout: it sets up what it needs first. See docs/testing.md.
+.DEFAULT_GOAL := help
+.PHONY: help demo test set-up lint format verify generate suites bench completions clean
+
+PYTHON_IN := .venv/bin/python
+# Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
+# Without it each test runs on the versions that it names.
+PG ?=
+# SUBSET=1 leaves out, and counts, tests whose server or input is not here. Else they fail.
+SUBSET ?= $(PTAHK_TEST_SUBSET)
+# How many times the usual number of random cases and kills.
+BUDGET ?= 1
+# Test processes. Their servers take a core's share too.
+JOBS ?= $(shell nproc)
+# More for pytest, for example: make suites TESTS=tests/unit ARGS='-k frame -x'
+TESTS ?= tests
+ARGS ?=
+
+export PG
+export PTAHK_TEST_SUBSET := $(SUBSET)
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+demo: ## Run ptahk against a PostgreSQL of its own: plan, approve, apply, prove, drift
+	@scripts/set-up demo
+	@$(PYTHON_IN) scripts/demo.py
+
+test: ## Everything: checks of the sources, then every suite on real servers
+	@scripts/set-up dev
+	@$(MAKE) --no-print-directory lint verify suites
+
+set-up: ## Make .venv and get the servers that the tests need
+	@scripts/set-up dev
+
+lint: ## ruff, mypy and the import contracts
+	$(PYTHON_IN) -m ruff check .
+	$(PYTHON_IN) -m ruff format --check .
+	$(PYTHON_IN) -m mypy
+	.venv/bin/lint-imports
+
+format: ## Rewrite the sources the way ruff wants them
+	$(PYTHON_IN) -m ruff check --fix .
+	$(PYTHON_IN) -m ruff format .
+
+verify: ## Fail when a generated file is not what its generator writes today
+	$(PYTHON_IN) scripts/generate.py --check
+
+generate: ## Write the generated files: docs/errors.md, docs/schemas, completions
+	$(PYTHON_IN) scripts/generate.py
+
+completions: ## Write completions/ for bash, zsh and fish
+	$(PYTHON_IN) scripts/generate.py completions
+
+suites: ## Only the tests, without the checks
+	$(PYTHON_IN) -m pytest -n $(JOBS) --dist worksteal --budget $(BUDGET) \
+	  $(if $(PG),--pg $(PG)) $(ARGS) $(TESTS)
+
+bench: ## The benchmarks of docs/performance.md
+	@scripts/set-up dev
+	@set -e; for file in benchmarks/*.py; do \
+	  case "$$file" in */_*) continue;; esac; \
+	  echo "== $$file"; $(PYTHON_IN) "$$file"; done
+
+clean: ## Remove .venv and caches
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
