@@ -1,0 +1,1 @@
+"""Frozen values in field terms. No behaviour beyond their invariants and their JSON form."""

@@ -1,0 +1,219 @@
+"""Frozen dataclasses from and to JSON objects: strict, camelCase, no second set of models.
+
+``read`` refuses what a dataclass does not name, so that a field written by a newer or a broken
+writer stops us instead of being dropped (hazards F12, F16). Readers are built once a class.
+"""
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Reader = Callable[[Any, str], Any]
+
+TEXT_MAX = 4096
+"""Longest text of one field of a status; messages are cut to it when written."""
+_READERS: dict[Any, Reader] = {}
+_WRITERS: dict[Any, tuple[tuple[str, str], ...] | None] = {}
+
+ITEMS_MAX = 1000
+"""Most items of one list that is read."""
+
+
+class FieldError(ValueError):
+    """A document is not what its kind says. Names the field and the rule, never the value."""
+
+    def __init__(self, path: str, rule: str) -> None:
+        super().__init__(f"{path}: {rule}")
+        self.path = path
+        self.rule = rule
+
+
+def read(cls: type[T], document: Any, path: str = "") -> T:
+    """An instance of the dataclass ``cls`` from a JSON object.
+
+    :raises FieldError: unknown, missing or mistyped fields, or a broken invariant.
+    """
+    return typing.cast("T", _reader(cls)(document, path))
+
+
+def write(value: Any) -> Any:
+    """The JSON form of a dataclass, tuple, mapping or scalar. None fields are left out."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None or kind is float:
+        return value
+    writer = _writer(kind)
+    if writer is not None:
+        out = {}
+        for name, key in writer:
+            item = getattr(value, name)
+            if item is not None:
+                out[key] = write(item)
+        return out
+    if kind is datetime:
+        return format_time(value)
+    if isinstance(value, tuple | list):
+        return [write(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: write(item) for key, item in value.items()}
+    assert isinstance(value, str), f"no JSON form for {kind.__name__}"
+    return str(value)
+
+
+def camel(name: str) -> str:
+    """``coordination_digest`` → ``coordinationDigest``."""
+    head, *rest = name.split("_")
+    return head + "".join(part.title() for part in rest)
+
+
+def cut(text: str, limit: int = TEXT_MAX) -> str:
+    """Text no longer than ``limit`` characters, saying so where it was cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?Z")
+
+
+def parse_time(text: str) -> datetime:
+    """RFC 3339 UTC, ending in ``Z``. :raises ValueError: anything else."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError("not an RFC 3339 time in UTC")
+    found = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
+    return found.replace(microsecond=int((match[2] or "0").ljust(6, "0")))
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 UTC with microseconds, as a Lease's MicroTime."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _writer(cls: Any) -> tuple[tuple[str, str], ...] | None:
+    if cls not in _WRITERS:
+        found = None
+        if dataclasses.is_dataclass(cls):
+            found = tuple((f.name, _key(f)) for f in dataclasses.fields(cls))
+        _WRITERS[cls] = found
+    return _WRITERS[cls]
+
+
+def _key(field: "dataclasses.Field[Any]") -> str:
+    return str(field.metadata.get("key", camel(field.name)))
+
+
+def _reader(cls: Any) -> Reader:
+    if cls not in _READERS:
+        _READERS[cls] = _build(cls)
+    return _READERS[cls]
+
+
+def _build(cls: Any) -> Reader:
+    hints = typing.get_type_hints(cls)
+    table = {}
+    required = set()
+    for field in dataclasses.fields(cls):
+        key = _key(field)
+        custom = field.metadata.get("read")
+        table[key] = (field.name, custom or _of(hints[field.name]))
+        if field.default is dataclasses.MISSING and (field.default_factory is dataclasses.MISSING):
+            required.add(key)
+
+    def reader(document: Any, path: str) -> Any:
+        if type(document) is not dict:
+            raise FieldError(path or "document", "must be an object")
+        found = {}
+        for key, value in document.items():
+            entry = table.get(key)
+            if entry is None:
+                raise FieldError(f"{path}.{str(key)[:64]}", "unknown field")
+            name, inner = entry
+            found[name] = inner(value, f"{path}.{key}")
+        for key in required - document.keys():
+            raise FieldError(f"{path}.{key}", "required")
+        try:
+            return cls(**found)
+        except FieldError:
+            raise
+        except ValueError as error:
+            raise FieldError(path or cls.__name__, str(error)) from None
+
+    return reader
+
+
+def _of(hint: Any) -> Reader:
+    origin = typing.get_origin(hint)
+    if hasattr(hint, "__supertype__"):
+        return _of(hint.__supertype__)
+    if origin is typing.Literal:
+        return _literal(typing.get_args(hint))
+    if origin in (typing.Union, types.UnionType):
+        inner = [item for item in typing.get_args(hint) if item is not type(None)]
+        assert len(inner) == 1, "only X | None"
+        return _of(inner[0])
+    if origin is tuple:
+        return _items(_of(typing.get_args(hint)[0]))
+    if origin is not None and issubclass(origin, Mapping):
+        return _mapping(_of(typing.get_args(hint)[1]))
+    if dataclasses.is_dataclass(hint):
+        return lambda value, path: _reader(hint)(value, path)
+    if hint is datetime:
+        return _moment
+    if hint is Any:
+        return lambda value, _path: value
+    return _scalar(hint)
+
+
+def _scalar(kind: type) -> Reader:
+    wanted = {str: "text", int: "a whole number", bool: "true or false", float: "a number"}[kind]
+
+    def reader(value: Any, path: str) -> Any:
+        found = type(value)
+        if found is kind or (kind is float and found is int):
+            return value
+        raise FieldError(path, f"must be {wanted}")
+
+    return reader
+
+
+def _literal(choices: tuple[Any, ...]) -> Reader:
+    allowed = frozenset(choices)
+
+    def reader(value: Any, path: str) -> Any:
+        if type(value) is str and value in allowed:
+            return value
+        raise FieldError(path, f"must be one of {', '.join(sorted(allowed))}")
+
+    return reader
+
+
+def _items(inner: Reader) -> Reader:
+    def reader(value: Any, path: str) -> Any:
+        if type(value) is not list:
+            raise FieldError(path, "must be a list")
+        if len(value) > ITEMS_MAX:
+            raise FieldError(path, f"has more than {ITEMS_MAX} items")
+        return tuple([inner(item, f"{path}[{index}]") for index, item in enumerate(value)])
+
+    return reader
+
+
+def _mapping(inner: Reader) -> Reader:
+    def reader(value: Any, path: str) -> Any:
+        if type(value) is not dict:
+            raise FieldError(path, "must be an object")
+        return {key: inner(item, f"{path}.{key}") for key, item in value.items()}
+
+    return reader
+
+
+def _moment(value: Any, path: str) -> Any:
+    if type(value) is not str:
+        raise FieldError(path, "must be a time")
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise FieldError(path, str(error)) from None
