@@ -31,7 +31,8 @@ class Budget:
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self._stop = threading.Event()
-        self._on_stop: Callable[[], None] | None = None
+        self.cancels: list[Callable[[], None]] = []
+        """What cancels the statements that may be running now, one per session."""
 
     def remaining(self) -> float:
         """Seconds left; at most 0 when over."""
@@ -54,10 +55,6 @@ class Budget:
     def stopping(self) -> bool:
         return self._stop.is_set()
 
-    def on_stop(self, cancel: Callable[[], None] | None) -> None:
-        """What cancels the statement that is running now."""
-        self._on_stop = cancel
-
     def request_stop(self) -> None:
         """Called by the signal handler: sets a flag and cancels from a thread of its own.
 
@@ -65,8 +62,7 @@ class Budget:
         connection active and the statement would still commit (I2).
         """
         self._stop.set()
-        cancel = self._on_stop
-        if cancel is not None:
+        for cancel in tuple(self.cancels):
             threading.Thread(target=_quietly, args=(cancel,), daemon=True).start()
 
     def pause(self, seconds: float) -> None:

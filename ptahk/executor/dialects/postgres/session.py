@@ -90,7 +90,10 @@ class Session:
         self.budget = budget
         self.pid = 0
         self.locked = False
+        self.search_path = ""
+        """What it was before the settings: the one that a declaration's bare names resolve by."""
         self._identity: Identity | None = None
+        budget.cancels.append(self.cancel)
 
     @property
     def identity(self) -> Identity:
@@ -215,6 +218,8 @@ class Session:
 
     def close(self) -> None:
         """End the session, which is the unlock (P7)."""
+        if self.cancel in self.budget.cancels:
+            self.budget.cancels.remove(self.cancel)
         if self.locked and not self.lost and not self.in_transaction:
             with contextlib.suppress(psycopg.Error, PtahkError):
                 self.query("SELECT pg_advisory_unlock(%s)", (LOCK_KEY,))
@@ -245,18 +250,25 @@ def _text(sql: str) -> Any:
 
 
 def connect(
-    url: str, *, application_name: str, connect_timeout_s: float, budget: Budget
+    url: str,
+    *,
+    application_name: str,
+    connect_timeout_s: float,
+    budget: Budget,
+    database: str | None = None,
 ) -> Session:
     """Open one session and make its settings.
 
     :param url: an ``postgresql://`` URL that ``wire.dsn`` accepted.
+    :param database: another database on the same server (a scratch database of ours).
     :raises Unreachable: no session can be had (exit 6).
     :raises UsageError: libpq reads the URL otherwise, or the server refuses who we are.
     :raises Refused: a standby, or a server that is too old.
     """
     budget.check()
-    session = Session(_open(url, application_name, connect_timeout_s, budget), budget)
-    budget.on_stop(session.cancel)
+    seconds = max(2, round(min(connect_timeout_s, budget.remaining())))  # libpq's least is 2
+    other: dict[str, Any] = {} if database is None else {"dbname": database}
+    session = Session(_open(url, application_name, seconds, other), budget)
     try:
         _prepare(session)
     except psycopg.Error as error:
@@ -268,8 +280,7 @@ def connect(
     return session
 
 
-def _open(url: str, application_name: str, timeout_s: float, budget: Budget) -> Any:
-    seconds = max(2, round(min(timeout_s, budget.remaining())))  # libpq's least is 2
+def _open(url: str, application_name: str, seconds: int, other: dict[str, Any]) -> Any:
     try:
         return psycopg.connect(
             url,
@@ -283,6 +294,7 @@ def _open(url: str, application_name: str, timeout_s: float, budget: Budget) -> 
             keepalives_interval=5,
             keepalives_count=3,
             tcp_user_timeout=30_000,
+            **other,
         )
     except psycopg.OperationalError as error:
         state = error.sqlstate or ""
@@ -310,6 +322,7 @@ def _prepare(session: Session) -> None:
             "14 is the oldest supported",
             reason="UnsupportedServer",
         )
+    session.search_path = session.query("SELECT current_setting('search_path')")[0][0]
     calls = ", ".join("set_config(%s, %s, false)" for _ in SETTINGS)
     session.query(f"SELECT {calls}", [text for pair in SETTINGS for text in pair])
     optional = [("client_connection_check_interval", CHECK_INTERVAL), ("lc_messages", "C")]
