@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
-from ptahk.wire.jobspec import JobSpec
+from ptahk.engine.model.job import Collected as Collected
+from ptahk.engine.model.job import JobInput as JobInput
+from ptahk.engine.model.job import JobOrder as JobOrder
+from ptahk.engine.model.job import JobView as JobView
+from ptahk.engine.model.job import Lost as Lost
+from ptahk.engine.model.job import NotYet as NotYet
+from ptahk.engine.model.job import PodView as PodView
+from ptahk.engine.model.job import Result as Result
+from ptahk.engine.model.job import Store as Store
 
 Document = dict[str, Any]
 
@@ -118,90 +126,6 @@ class Objects(Protocol):
         """Changes after resourceVersion ``since``, in order; ends after ``timeout_s`` without."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobInput:
-    """One input file of a Job, stored in a ConfigMap of the Job's namespace."""
-
-    name: str
-    """File name in the Job's directory: ``source.json.gz`` or ``plan.json.gz``."""
-    config_map: str
-    data: bytes
-    """The bytes of ``binaryData[name]``, decoded from base64."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobOrder:
-    """Everything a backend needs to create one Job. Equal claims give equal orders."""
-
-    namespace: str
-    name: str
-    owner: Document
-    """``{apiVersion, kind, name, uid}`` of the resource."""
-    annotations: Mapping[str, str]
-    """Identity as stored on the Job and read back: see ``JobView.annotations``."""
-    spec: JobSpec
-    inputs: tuple[JobInput, ...]
-    surroundings: Mapping[str, Any]
-    """The admission snapshot that shapes the Pod or the child."""
-    url_from: Mapping[str, str]
-    """``spec.target.urlFrom``: Secret name and key. Local: ``{}``; the URL is in memory."""
-    execution: Mapping[str, Any] = field(default_factory=dict)
-    """``spec.execution`` as written."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """A Job as it stands."""
-
-    name: str
-    uid: str
-    annotations: Mapping[str, str]
-    """As given in the order: ``ptahk.dev/operation-id``, ``ptahk.dev/epoch``,
-    ``ptahk.dev/dispatch-nonce``, ``ptahk.dev/intent`` (digest of the job document),
-    ``ptahk.dev/snapshot-digest``, ``ptahk.dev/plan-digest``."""
-    terminal: bool
-    """It carries its terminal condition and nothing of it runs (local: its lock was taken)."""
-    ttl_s: int | None
-    """Cleanup TTL, absent at create."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodView:
-    """One Pod whose controller is the Job, by exact owner."""
-
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The raw output of the Job's one Pod: the engine decodes and checks it."""
-
-    output: bytes
-    """The log, or its last part: at least 4 × the largest frame where the log is longer."""
-    termination: bytes | None
-    pod_uid: str
-    truncated: bool = False
-    """Output was cut at its beginning."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """The read ended at its deadline or failed in a way that may pass. Decides nothing (C-5.3)."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Positive evidence that the output is gone for good (C-5.5)."""
-
-    message: str
-    termination: bytes | None = None
-
-
-Collected = Result | NotYet | Lost
-
-
 class Jobs(Protocol):
     """Five verbs over Jobs."""
 
@@ -270,20 +194,6 @@ class Recorder(Protocol):
     def event(self, key: Key, type: Literal["Normal", "Warning"], reason: str, text: str) -> None:
         """One thing that happened; ``reason`` is one of ``engine.model.reasons`` or the name of
         the durable step just taken (``ClaimWritten``, ``LeaseAcquired``, …)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """Where resources and claims live."""
-
-    uid: str
-    kind: Literal["local", "cluster"]
-    coordination_namespace: str
-    automatic: bool
-    """Resources act by themselves (interval, spec changes) and claim their realm while idle.
-    False: they act on requests only, claim their realm only while they have an operation, an
-    owed proof or an owed release (C-14.4), and no foreign Lease is ever taken over: a one-shot
-    command has no observation history."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,221 @@
+"""PtahPlan, PtahApproval and source bundles: what they look like as documents.
+
+PtahPlan (immutable evidence of one plan; its bytes are in an immutable ConfigMap of its name)::
+
+    metadata: {namespace, name: ptahk-plan-<32 hex of the fingerprint>,
+               labels: {ptahk.dev/resource-uid: UID}, ownerReferences: [resource]}
+    spec: {resource: {kind, name, uid}, fingerprint, binding: {…C-7.2…}, digest, summary,
+           serverIdentity, engine, operationId, time, source: {configMap, digest},
+           statements, destructive, privileges}
+
+    ConfigMap ptahk-plan-<32 hex>: binaryData {plan.json.gz}, immutable: true
+    ConfigMap ptahk-source-<32 hex of the source digest>: binaryData {source.json.gz}, immutable
+
+PtahApproval (immutable, by a person): an approval is looked up among the PtahApprovals of the
+resource's namespace that carry the label; it binds by resource uid, plan uid and fingerprint::
+
+    metadata: {namespace, name, labels: {ptahk.dev/resource-uid: UID}}
+    spec: {resource: {kind, name, uid}, plan: {name, uid}, fingerprint,
+           approver: {username, uid?, groups?}}
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ptahk.engine.model.fields import FieldError, read, write
+from ptahk.engine.model.resource import API_VERSION, APPROVAL, CONFIG_MAP, PLAN, RESOURCE_UID
+from ptahk.wire import digest
+
+PLANS_KEPT = 10
+PLAN_RAW_BYTES_MAX = 8 * 1024 * 1024
+PLAN_STORED_BYTES_MAX = 900 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRef:
+    """Which resource, by uid; the name is for people."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """An immutable bundle in a ConfigMap."""
+
+    config_map: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSpec:
+    """``spec`` of a PtahPlan."""
+
+    resource: ResourceRef
+    fingerprint: str
+    digest: str
+    """Of the plan bytes: ``wire.digest.plan_content_digest``."""
+    binding: Mapping[str, Any]
+    """``PlanBinding.document()``: the inputs of C-7.2, so that anyone can hash them again."""
+    summary: Mapping[str, Any]
+    """The executor's ``PlanSummary``; bound by nothing."""
+    engine: str
+    server_identity: str
+    source: SourceRef
+    statements: int
+    destructive: bool
+    privileges: bool
+    operation_id: str
+    time: datetime
+
+    def __post_init__(self) -> None:
+        if not digest.is_digest(self.fingerprint) or not digest.is_digest(self.digest):
+            raise FieldError(".spec", "fingerprint and digest are digests")
+        missing = _BOUND - self.binding.keys()
+        if missing or self.binding["planDigest"] != self.digest:
+            raise FieldError(".spec.binding", "does not bind this plan")
+
+    def bound(self, key: str) -> str:
+        """One input of the fingerprint, as text."""
+        return str(self.binding[key])
+
+
+_BOUND = frozenset(
+    {
+        "resourceUID", "planDigest", "sourceDigest", "coordinationDigest",
+        "targetIdentityDigest", "observedState", "desiredState", "policy", "executorVersion",
+        "protocolVersion",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A stored PtahPlan."""
+
+    name: str
+    uid: str
+    created: str
+    spec: PlanSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRef:
+    """A plan by name and uid."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approver:
+    """Who approved; stamped by admission on a cluster (C-12.3)."""
+
+    username: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSpec:
+    """``spec`` of a PtahApproval."""
+
+    resource: ResourceRef
+    plan: PlanRef
+    fingerprint: str
+    approver: Approver
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A stored PtahApproval."""
+
+    name: str
+    uid: str
+    created: str
+    spec: ApprovalSpec
+
+
+def plan_name(fingerprint: str) -> str:
+    """Name of the PtahPlan and of the ConfigMap with its bytes."""
+    return f"ptahk-plan-{fingerprint.removeprefix('sha256:')[:32]}"
+
+
+def source_name(source_digest: str) -> str:
+    """Name of the ConfigMap with a source bundle."""
+    return f"ptahk-source-{source_digest.removeprefix('sha256:')[:32]}"
+
+
+def parse_plan(document: dict[str, Any]) -> Plan:
+    """A stored PtahPlan. :raises FieldError: it is not one."""
+    metadata = document["metadata"]
+    spec = read(PlanSpec, document.get("spec"), ".spec")
+    created = str(metadata.get("creationTimestamp", ""))
+    return Plan(metadata["name"], metadata["uid"], created, spec)
+
+
+def parse_approval(document: dict[str, Any]) -> Approval:
+    """A stored PtahApproval. :raises FieldError: it is not one."""
+    metadata = document["metadata"]
+    spec = read(ApprovalSpec, document.get("spec"), ".spec")
+    created = str(metadata.get("creationTimestamp", ""))
+    return Approval(metadata["name"], metadata["uid"], created, spec)
+
+
+def plan_document(namespace: str, spec: PlanSpec, owner: dict[str, Any]) -> dict[str, Any]:
+    """The PtahPlan to create."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": PLAN,
+        "metadata": _metadata(namespace, plan_name(spec.fingerprint), owner),
+        "spec": write(spec),
+    }
+
+
+def approval_document(namespace: str, name: str, plan: Plan, approver: Approver) -> dict[str, Any]:
+    """The PtahApproval that a person's command creates for exactly this plan.
+
+    :param name: any fresh name; an approval is used once.
+    """
+    spec = ApprovalSpec(
+        plan.spec.resource, PlanRef(plan.name, plan.uid), plan.spec.fingerprint, approver
+    )
+    return {
+        "apiVersion": API_VERSION,
+        "kind": APPROVAL,
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "labels": {RESOURCE_UID: plan.spec.resource.uid},
+        },
+        "spec": write(spec),
+    }
+
+
+def bundle_document(
+    namespace: str, name: str, key: str, data: str, owner: dict[str, Any]
+) -> dict[str, Any]:
+    """An immutable ConfigMap with one file.
+
+    :param key: ``source.json.gz`` or ``plan.json.gz``.
+    :param data: base64 text.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": CONFIG_MAP,
+        "metadata": _metadata(namespace, name, owner),
+        "immutable": True,
+        "binaryData": {key: data},
+    }
+
+
+def _metadata(namespace: str, name: str, owner: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "namespace": namespace,
+        "name": name,
+        "labels": {RESOURCE_UID: owner["uid"]},
+        "ownerReferences": [owner],
+    }

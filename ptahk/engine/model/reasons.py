@@ -1,0 +1,180 @@
+"""Every reason that a status, an event or a refusal may carry, in one enumeration (C-2.4).
+
+A reason is never reused for another meaning. Each says what a person should do and how a command
+that ends with it exits; ``docs/reasons.md`` is rendered from here.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+INTERNAL = "InternalError"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One row of the table."""
+
+    name: str
+    exit_code: int
+    meaning: str
+    what_to_do: str
+
+
+_TABLE: Final = (
+    # name, exit code, meaning, what a person should do
+    ("Succeeded", 0, "The operation did what it was asked.", "Nothing."),
+    ("AlreadyConverged", 0, "The database already had the plan's desired state.", "Nothing."),
+    ("Converged", 0, "A fresh plan under the lock shows that nothing is left to change.",
+     "Nothing."),
+    ("ChangesPending", 0, "A plan with changes was published.", "Review it, then approve it."),
+    ("DriftFound", 0, "The live schema differs from the declared one.", "Plan, then decide."),
+    # Refused: nothing ran.
+    ("Refused", 3, "A rule refused.", "Read the message."),
+    ("RealmConflict", 3, "Two or more resources claim one database.",
+     "Remove one, or set target.sharedRealm on all of them; ptahk census names them."),
+    ("RealmHeld", 3, "Another operation holds this database's realm.",
+     "Wait for it, or see ptahk release-lock."),
+    ("LeaseMalformed", 3, "The realm's Lease is not one that ptahk wrote.",
+     "Look at it; ptahk never takes it over."),
+    ("ApprovalMissing", 3, "No unused approval binds this plan.",
+     "Approve this fingerprint: ptahk approve, or apply --approve FINGERPRINT."),
+    ("ApplyNever", 3, "policy.apply is Never.", "Change the policy, or do not apply."),
+    ("PlanMissing", 3, "The plan asked for does not exist here.", "Plan again."),
+    ("PlanSuperseded", 3, "Declaration, policy or target moved since the plan was made.",
+     "Plan again."),
+    ("PlanDamaged", 3, "The plan's bytes do not hash to what was approved.",
+     "Plan again; find out who edited it."),
+    ("StalePlan", 3, "The database changed between plan and apply; nothing ran.", "Plan again."),
+    ("ServerIdentityMismatch", 3, "The URL leads to another server or database than planned.",
+     "Check the URL, the DNS name and any failover; then plan again."),
+    ("TargetMismatch", 3, "The URL describes another database, role or route than planned.",
+     "Use the URL that the plan was made with, or plan again with this one."),
+    ("CoordinationMismatch", 3, "The job's realm is not the approved plan's.", "Plan again."),
+    ("BindingMismatch", 3, "The database is bound to another coordination key.",
+     "Use the recorded key, or ptahk acknowledge --rebind."),
+    ("LedgerMissing", 3, "The attempt ledger is absent and may not be created or written.",
+     "Have a DBA run the output of ptahk ledger-sql --grant-to ROLE."),
+    ("LedgerVersion", 3, "The attempt ledger is of another version.", "Use the matching ptahk."),
+    ("ClockSkew", 3, "The database's clock and ours differ by more than 30 seconds.",
+     "Correct the clocks."),
+    ("Frozen", 3, "The ledger and the store disagree about what ran on this database.",
+     "Find out why (a restored backup, a second cluster), then ptahk acknowledge --frozen."),
+    ("UnfinishedAttempt", 3, "An attempt of another store has not finished on this database.",
+     "Wait for it or for its deadline, which the message names; then run the command again."),
+    ("AttemptExists", 3, "The ledger already has a row for this operation.",
+     "Nothing ran twice; run the command again."),
+    ("Fenced", 3, "The operation was fenced before it could start.", "Run the command again."),
+    ("StaleEpoch", 3, "The ledger holds a number as high as this operation's.",
+     "Run the command again."),
+    ("NoAdmission", 3, "The admission guard is not in force.", "Repair the installation."),
+    ("PlanTooLarge", 3, "The plan exceeds what can be stored.", "Split the change."),
+    ("ResultTooLarge", 3, "The result exceeds the largest frame.", "Narrow policy.schemas."),
+    ("ProtectedTable", 3, "The plan changes a protected table.",
+     "Take the table out of policy.protectedTables, or do not change it."),
+    ("DestructiveNotAllowed", 3, "The plan destroys data and policy does not allow it.",
+     "Set policy.allowDestructive if that is meant."),
+    ("DeadlineTooShort", 3, "A rewrite or index build of a large table needs a set deadline.",
+     "Set execution.activeDeadlineSeconds (--deadline)."),
+    ("ScratchUnavailable", 3, "No scratch database can be had for planning.",
+     "Grant CREATEDB, or give dev.urlFrom (--dev-url-env)."),
+    ("LockHeld", 3, "Another session holds the database's advisory lock.",
+     "Wait for the operation that the message names."),
+    ("TransactionPooler", 3, "The URL leads through a transaction pooler.",
+     "Use a direct endpoint."),
+    ("StandbyServer", 3, "The server is a read-only standby.", "Use the primary."),
+    ("SessionChanged", 3, "The connection does not stay on one server session.",
+     "Use a direct endpoint."),
+    ("UnsupportedServer", 3, "This server version is not supported.", "See docs."),
+    ("UnsupportedSource", 3, "This kind of source is not supported yet.",
+     "Use desired.inline or desired.configMapRef."),
+    ("NotStarted", 3, "The operation was dispatched and the ledger proves that nothing ran.",
+     "Run the command again."),
+    ("DispatchExpired", 3, "The operation was not started before its deadline.",
+     "Run the command again."),
+    ("SnapshotChanged", 3, "What shapes the operation's process changed before it started.",
+     "Run the command again."),
+    ("Suspended", 3, "The resource is suspended.", "Set suspend to false."),
+    ("Deleting", 3, "The resource is being deleted.", "Nothing."),
+    ("StatusUnreadable", 3, "The stored status is not one that this ptahk can read.",
+     "Use the ptahk that wrote it; do not edit status by hand."),
+    # Usage.
+    ("InvalidSpec", 2, "The resource's spec is not valid.", "Correct the field that is named."),
+    ("InvalidRequest", 2, "The request on the resource is not valid.", "Ask again."),
+    ("SourceMissing", 2, "The declaration is absent.", "Create the ConfigMap, or give --schema."),
+    ("SourceInvalid", 2, "The declaration cannot be read.", "Correct it as the message says."),
+    # Unknown: something may have run.
+    ("OutcomeUnknown", 4, "Something may have run.",
+     "Run the same command again: the proof that is owed reads the ledger."),
+    ("JobMissing", 4, "The operation's process is absent after the dispatch mark.",
+     "Run the same command again."),
+    ("JobForeign", 4, "Another Job stands under the operation's name.",
+     "Find out who made it; run the same command again."),
+    ("ContinuityLost", 4, "The realm's Lease changed hands during the operation.",
+     "Run the same command again."),
+    ("FrameLost", 4, "The operation's result is gone.", "Run the same command again."),
+    ("FrameRefused", 4, "The operation's output is not its result.",
+     "Run the same command again."),
+    ("ProofFailed", 4, "The proof that is owed could not be had.", "Run the same command again."),
+    ("ConnectionLost", 4, "The database session ended during the operation.",
+     "Run the same command again."),
+    ("Stopped", 4, "The operation was told to stop.", "Run the same command again."),
+    ("DeadlineExceeded", 4, "The operation reached its deadline.",
+     "Raise execution.activeDeadlineSeconds (--deadline)."),
+    # Ran and failed.
+    ("OperationFailed", 5, "The operation ran and failed; nothing is left of it.",
+     "Read the server's message, correct the cause, plan again."),
+    ("StatementFailed", 5, "A statement failed and nothing was changed.",
+     "Read the server's message, correct the cause, plan again."),
+    ("Partial", 5, "Some statements took effect and the rest did not.",
+     "Plan again: the new plan starts from what is there."),
+    ("NotConverged", 5, "Everything was applied and yet the plan is not empty.",
+     "Plan again and look at what is left."),
+    ("Unreachable", 6, "The database cannot be reached.", "Check server and network."),
+    (INTERNAL, 70, "A fault of our own.", "Report it with --verbose."),
+    # Why a pass ends; never an answer.
+    ("Superseded", 0, "Inputs moved, so a result or a claim was dropped.", "Nothing."),
+    ("JobRunning", 0, "The operation is running.", "Wait."),
+    ("ResultPending", 0, "The result cannot be read yet.", "Wait."),
+    ("ProofWait", 0, "A proof waits one Lease duration, for a create that may still land.",
+     "Wait, or ptahk release-lock."),
+    ("BackOff", 0, "The next attempt comes later.", "Wait."),
+    ("StoreFault", 0, "The store refused or did not answer.", "Wait, or look at the store."),
+    ("Interval", 0, "The next observation comes later.", "Nothing."),
+    ("Idle", 0, "Nothing is asked for.", "Nothing."),
+)  # fmt: skip
+
+REASONS: Final = {row[0]: Reason(*row) for row in _TABLE}
+assert len(REASONS) == len(_TABLE), "a reason is never reused"
+
+
+def exit_code(reason: str, otherwise: int = 3) -> int:
+    """The exit code of a command that ends with this reason.
+
+    :param otherwise: for reasons that an executor of another version may name.
+    """
+    found = REASONS.get(reason)
+    return otherwise if found is None else found.exit_code
+
+
+def advice(reason: str) -> str:
+    """What a person should do; empty for a reason that is not ours."""
+    found = REASONS.get(reason)
+    return "" if found is None else found.what_to_do
+
+
+def render() -> str:
+    """``docs/reasons.md``, whole."""
+    lines = [
+        "# Reasons",
+        "",
+        "Every reason that a status, an event or an error may carry. Generated from",
+        "`ptahk/engine/model/reasons.py`.",
+        "",
+        "| reason | exit code | meaning | what to do |",
+        "| --- | --- | --- | --- |",
+    ]
+    for reason in sorted(REASONS.values(), key=lambda item: item.name):
+        lines.append(
+            f"| `{reason.name}` | {reason.exit_code} | {reason.meaning} | {reason.what_to_do} |"
+        )
+    return "\n".join(lines) + "\n"
