@@ -23,6 +23,7 @@ class Flag:
     takes_value: bool
     values: tuple[str, ...] = ()
     is_file: bool = False
+    metavar: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ def _flag(parameter: Any) -> Flag:
         takes_value,
         values,
         metavar.strip("[]") in FILE_METAVARS,
+        metavar,
     )
 
 
