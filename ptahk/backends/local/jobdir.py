@@ -13,11 +13,11 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptahk.backends.local.store import os_fault
+from ptahk.backends.local.statefile import os_fault
 from ptahk.errors import PtahkError
 from ptahk.wire import jobspec
 
@@ -25,7 +25,9 @@ ALIVE = "alive"
 IDENTITY = "identity.json"
 LOG = "log"
 TERMINATION = "termination"
-EXPIRES = "expires"
+TTL = "ttl"
+
+IDENTITY_BYTES_MAX = 64 * 1024
 
 STAGING_AGE_MAX_S = 3600.0
 """A half-made directory older than this was left by a killed create. Making one takes moments."""
@@ -45,6 +47,8 @@ class Identity:
     uid: str
     created_at: float
     """Seconds since the epoch, by the creator's clock; for display and for ordering only."""
+    annotations: Mapping[str, str]
+    """As ordered; read back to compare the Job with what its claim built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,11 @@ def create(
 
 
 def _fill(staging: Path, identity: Identity, files: Mapping[str, bytes]) -> None:
-    head = {"uid": identity.uid, "createdAt": identity.created_at}
+    head = {
+        "uid": identity.uid,
+        "createdAt": identity.created_at,
+        "annotations": dict(identity.annotations),
+    }
     try:
         for name, data in {IDENTITY: json.dumps(head).encode(), LOG: b"", **files}.items():
             handle = _open_new(staging / name)
@@ -150,12 +158,12 @@ def identity(directory: Path) -> Identity | None:
 
     :raises PtahkError: the directory is there but cannot be read.
     """
-    data = read(directory / IDENTITY, 4096)
+    data, _ = tail(directory / IDENTITY, IDENTITY_BYTES_MAX)
     if data is None:
         return None
     try:
         head = json.loads(data)
-        return Identity(str(head["uid"]), float(head["createdAt"]))
+        return Identity(str(head["uid"]), float(head["createdAt"]), dict(head["annotations"]))
     except (ValueError, KeyError, TypeError) as error:
         raise os_fault(OSError(errno.EIO, "damaged Job identity"), str(directory)) from error
 
@@ -192,8 +200,8 @@ def block_until_ended(directory: Path) -> None:
         os.close(handle)
 
 
-def read(path: Path, size_max: int) -> bytes | None:
-    """The last ``size_max`` bytes of a file; None where there is no such file.
+def tail(path: Path, size_max: int) -> tuple[bytes | None, bool]:
+    """The last ``size_max`` bytes of a file, and whether there were more; None: no such file.
 
     :raises PtahkError: it cannot be read.
     """
@@ -201,9 +209,9 @@ def read(path: Path, size_max: int) -> bytes | None:
         with path.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             stream.seek(max(0, size - size_max))
-            return stream.read(size_max)
+            return stream.read(size_max), size > size_max
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return None, False
     except OSError as error:
         raise os_fault(error, str(path)) from error
 
@@ -253,18 +261,38 @@ def sweep(root: Path, now: float) -> None:
             elif name.startswith(_STAGING):
                 if now - directory.stat().st_mtime > STAGING_AGE_MAX_S and ended(directory):
                     shutil.rmtree(directory, ignore_errors=True)
-            elif _expired(directory, now) and ended(directory):
+            elif _expired(directory, now):
                 discard(directory)
         except (OSError, PtahkError):
             continue
 
 
-def _expired(directory: Path, now: float) -> bool:
-    data = read(directory / EXPIRES, 64)
+def ttl(directory: Path) -> int | None:
+    """The cleanup TTL in seconds; None where none was set."""
+    data, _ = tail(directory / TTL, 64)
     try:
-        return data is not None and float(data) <= now
+        return None if data is None else int(data)
     except ValueError:
+        return None
+
+
+def set_ttl(directory: Path, ttl_s: int) -> None:
+    """Let ``sweep`` remove the Job that long after its end.
+
+    :raises PtahkError: it cannot be written.
+    """
+    if ttl(directory) != ttl_s:
+        write_durably(directory / TTL, str(ttl_s).encode())
+
+
+def _expired(directory: Path, now: float) -> bool:
+    ttl_s = ttl(directory)
+    if ttl_s is None or not ended(directory):
         return False
+    # The end left no mark of its own; the last thing written is not later than it, so the
+    # TTL's own file, written when the end was known, is waited out as well.
+    last = max((directory / name).stat().st_mtime for name in (LOG, TTL))
+    return last + ttl_s <= now
 
 
 def sync_directory(directory: Path) -> None:
@@ -278,8 +306,3 @@ def sync_directory(directory: Path) -> None:
 
 def _open_new(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-
-
-def argv_of(python: str, extra: Sequence[str] = ()) -> tuple[str, ...]:
-    """The real runner's command line. ``-P``: the current directory never shadows a module."""
-    return (python, "-P", *extra, "-m", "ptahk.runner")

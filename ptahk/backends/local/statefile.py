@@ -57,7 +57,7 @@ class StoreFault(Exception):
         self.transient = transient
 
 
-class Store:
+class StateFile:
     """One open state file, or a private memory that ends with the process.
 
     Safe to share between threads; every process opens its own.
@@ -69,7 +69,7 @@ class Store:
         self._lock = threading.RLock()
 
     @classmethod
-    def open(cls, directory: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "Store":
+    def open(cls, directory: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "StateFile":
         """Open ``directory/store.db``, creating both with modes 0700 and 0600.
 
         :raises UsageError: the directory is not private, or belongs to a newer ptahk.
@@ -88,12 +88,12 @@ class Store:
             os.close(handle)
 
     @classmethod
-    def in_memory(cls) -> "Store":
+    def in_memory(cls) -> "StateFile":
         """A store that nobody else sees, for commands that only read (C-14.6)."""
         return cls._connect(":memory:", BUSY_TIMEOUT_S)
 
     @classmethod
-    def _connect(cls, where: str, busy_timeout_s: float) -> "Store":
+    def _connect(cls, where: str, busy_timeout_s: float) -> "StateFile":
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(
