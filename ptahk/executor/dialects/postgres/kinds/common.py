@@ -1,0 +1,133 @@
+"""What every kind shares: how an object is named in a statement, its comment, owner and grants.
+
+Not for anything that one kind alone needs. The planner calls ``attributes`` after each create
+and alter, so that no kind repeats these steps.
+"""
+
+from __future__ import annotations
+
+from ....planning.model import Context, Facts, ObjectId, Severity, Step
+from ..quote import ident, literal, qualified
+from . import acl
+
+_NOUNS = {
+    "schema": "SCHEMA",
+    "extension": "EXTENSION",
+    "enum": "TYPE",
+    "composite type": "TYPE",
+    "range type": "TYPE",
+    "domain": "DOMAIN",
+    "function": "FUNCTION",
+    "procedure": "PROCEDURE",
+    "aggregate": "AGGREGATE",
+    "operator": "OPERATOR",
+    "view": "VIEW",
+    "materialized view": "MATERIALIZED VIEW",
+    "table": "TABLE",
+    "column": "COLUMN",
+    "sequence": "SEQUENCE",
+    "index": "INDEX",
+    "rule": "RULE",
+    "trigger": "TRIGGER",
+    "policy": "POLICY",
+    "domain constraint": "CONSTRAINT",
+}
+_ON_TABLE = frozenset({"rule", "trigger", "policy"})
+_GRANT_NOUNS = {"VIEW": "TABLE", "MATERIALIZED VIEW": "TABLE", "AGGREGATE": "FUNCTION"}
+_ALTER_LOCKED = frozenset({"view", "materialized view", "table", "sequence"})
+
+
+def target(oid: ObjectId, facts: Facts) -> tuple[str, str]:
+    """The noun and name of an object, as COMMENT ON, ALTER and DROP want them.
+
+    An aggregate's ``identity`` fact stands in for its argument types: ordered-set aggregates
+    cannot be named by types alone.
+    """
+    kind, name = oid.kind, oid.name
+    noun = _NOUNS.get(kind, "CONSTRAINT")
+    if kind in ("function", "procedure", "aggregate"):
+        return noun, f"{qualified(name[:2])}({facts.get('identity', name[2])})"
+    if kind == "operator":
+        return noun, f"{ident(name[0])}.{name[1]} ({name[2]}, {name[3]})"
+    if kind == "domain constraint":
+        return noun, f"{ident(name[2])} ON DOMAIN {qualified(name[:2])}"
+    if kind in _ON_TABLE or noun == "CONSTRAINT":
+        return noun, f"{ident(name[2])} ON {qualified(name[:2])}"
+    return noun, qualified(name)
+
+
+def drop(
+    ctx: Context, oid: ObjectId, facts: Facts, reason: str, lock: str = "", step_kind: str = ""
+) -> list[Step]:
+    """A DROP statement: destructive with ``reason``, unless the plan creates the object again."""
+    noun, name = target(oid, facts)
+    severity: Severity = "destructive"
+    if oid in ctx.rebuilt:
+        severity, reason = "warning", "no in-place form exists: it is dropped and created again"
+    kind = step_kind or "Drop" + _camel(oid.kind)
+    return [Step(f"DROP {noun} {name}", kind, oid, severity, lock, reason)]
+
+
+def _camel(kind: str) -> str:
+    return "".join(word.capitalize() for word in kind.split())
+
+
+def attributes(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> list[Step]:
+    """Steps that bring comment, owner and grants from ``old`` (None: just created) to ``new``.
+
+    A missing ``owner`` means that nobody states one. The owner changes before the grants do,
+    since a change of owner moves the old owner's rights to the new one.
+    """
+    before: Facts = old if old is not None else {}
+    steps = _comment(oid, before, new)
+    owner = new.get("owner")
+    moved = owner is not None and owner != before.get("owner")
+    if moved:
+        noun, name = target(oid, new)
+        lock = f"AccessExclusiveLock {name}" if oid.kind in _ALTER_LOCKED else ""
+        steps.append(
+            Step(
+                f"ALTER {noun} {name} OWNER TO {ident(str(owner))}",
+                f"Alter{_camel(oid.kind)}Owner",
+                oid,
+                "privilege",
+                lock,
+                f"{oid} gets another owner",
+            )
+        )
+    return steps + _grants(ctx, oid, old, new)
+
+
+def _comment(oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
+    before, after = old.get("comment"), new.get("comment")
+    if before == after:
+        return []
+    noun, name = target(oid, new)
+    text = "NULL" if after is None else literal(str(after))
+    return [Step(f"COMMENT ON {noun} {name} IS {text}", "Comment", oid)]
+
+
+def _grants(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> list[Step]:
+    initial = acl.default(oid.kind, ctx.server_version)
+    if initial is None:
+        return []
+    after = acl.entries(new.get("acl"), initial)
+    noun, name = target(oid, new)
+    noun = _GRANT_NOUNS.get(noun, noun)
+    if oid.kind == "aggregate":
+        name = f"{qualified(oid.name[:2])}({oid.name[2]})"
+    owner = new.get("owner") or (old or {}).get("owner")
+    where = acl.Target(oid, f"{noun} {name}", str(owner) if owner is not None else None)
+    if oid.kind == "column":
+        where = acl.Target(
+            oid, f"TABLE {qualified(oid.name[:2])}", where.owner, f" ({ident(oid.name[2])})"
+        )
+    if old is None:
+        steps: list[Step] = []
+        if "acl" in new:
+            initial, steps = acl.without_default_privileges(ctx, where, initial)
+        return steps + acl.change(where, initial, after)
+    before = acl.entries(old.get("acl"), initial)
+    if new.get("owner") is not None and old.get("owner") != new.get("owner"):
+        before = acl.owned_by(before, str(new["owner"]))
+    return acl.change(where, before, after)
