@@ -28,9 +28,15 @@ def _name(path: Path) -> str:
 
 def _tracked() -> list[Path]:
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+        ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"],
+        cwd=ROOT, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    if listed.returncode:  # an unpacked archive is no repository
+        everything = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
+        names = [str(p) for p in everything if not any(part.startswith(".") for part in p.parts)]
+    else:
+        names = listed.stdout.split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
