@@ -149,7 +149,7 @@ class MemoryObjects:
         return self.get(key)
 
     def replace(self, document: Document) -> Document:
-        key = key_of(document)
+        key = documents.key(document)
         old = self._find(key)
         new = documents.replaced(old, document, rv=self._rv + 1)
         if new is None:
@@ -161,7 +161,7 @@ class MemoryObjects:
         return self.get(key)
 
     def replace_status(self, document: Document) -> Document:
-        key = key_of(document)
+        key = documents.key(document)
         old = self._find(key)
         new = documents.with_status(old, document, rv=self._rv + 1)
         if new is not old:
@@ -169,7 +169,7 @@ class MemoryObjects:
         return self.get(key)
 
     def delete(self, document: Document) -> None:
-        key = key_of(document)
+        key = documents.key(document)
         old = self._find(key)
         documents.check_expected(old, document["metadata"], needed=True)
         self._delete(key, old)

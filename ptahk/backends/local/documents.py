@@ -6,11 +6,12 @@ apart; an object with finalizers is only marked by a delete; what its last final
 with the write that removes it.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from ptahk.engine.ports import Conflict, Document, Invalid
+from ptahk.engine.ports import Conflict, Document, Invalid, Key
 
 NAME_LENGTH_MAX = 253
 LABEL_VALUE_LENGTH_MAX = 63
@@ -28,12 +29,33 @@ _SERVER_OWNED = (
 
 
 def copy(value: Any) -> Any:
-    """A deep copy of a JSON value; several times faster than ``copy.deepcopy``."""
+    """A deep copy of a JSON value; several times faster than ``copy.deepcopy``.
+
+    :raises Invalid: it is not JSON.
+    """
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise Invalid("a key of the document is not text")
         return {key: copy(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [copy(item) for item in value]
-    return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise Invalid(f"a {type(value).__name__} in the document is not JSON")
+
+
+def key(document: Mapping[str, Any]) -> Key:
+    """The document's address.
+
+    :raises Invalid: it has none.
+    """
+    try:
+        metadata = document["metadata"]
+        return Key(document["kind"], metadata["namespace"], metadata["name"])
+    except (KeyError, TypeError):
+        raise Invalid("kind, metadata.namespace and metadata.name must be set") from None
 
 
 def created(given: Mapping[str, Any], *, uid: str, rv: int, now: str) -> Document:

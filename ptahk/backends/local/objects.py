@@ -118,7 +118,7 @@ class LocalObjects:
         return stored
 
     def replace(self, document: Document) -> Document:
-        key = _key(document)
+        key = documents.key(document)
         with self._write() as connection:
             old = _find(connection, key)
             new = documents.replaced(old, document, rv=_next(connection))
@@ -128,14 +128,14 @@ class LocalObjects:
             return _swap(connection, key, old, new)
 
     def replace_status(self, document: Document) -> Document:
-        key = _key(document)
+        key = documents.key(document)
         with self._write() as connection:
             old = _find(connection, key)
             new = documents.with_status(old, document, rv=_next(connection))
             return _swap(connection, key, old, new)
 
     def delete(self, document: Document) -> None:
-        key = _key(document)
+        key = documents.key(document)
         with self._write() as connection:
             old = _find(connection, key)
             documents.check_expected(old, document["metadata"], needed=True)
@@ -250,13 +250,6 @@ class LocalObjects:
         return f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _key(document: Document) -> Key:
-    try:
-        return key_of(document)
-    except (KeyError, TypeError):
-        raise Invalid("kind, metadata.namespace and metadata.name must be set") from None
-
-
 def _find(connection: sqlite3.Connection, key: Key) -> Document:
     query = f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND namespace = ? AND name = ?"
     row = connection.execute(query, key).fetchone()
@@ -322,10 +315,7 @@ def _stored(document: Document) -> tuple[str, str, str, str | None]:
 
 
 def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        raise Invalid("the document is not JSON") from None
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _load(row: Any) -> Document:

@@ -28,6 +28,9 @@ BUSY_TIMEOUT_S = 10.0
 
 FILE_NAME = "store.db"
 
+HEADER_BYTES = 100
+"""No SQLite file with anything in it is shorter."""
+
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _TABLES = """
@@ -253,12 +256,21 @@ def _private_file(path: Path) -> None:
         raise os_fault(error, str(path)) from error
     try:
         # SQLite gives its log and index files the mode of this one.
-        if stat.S_IMODE(os.fstat(handle).st_mode) != 0o600:
+        about = os.fstat(handle)
+        if stat.S_IMODE(about.st_mode) != 0o600:
             os.fchmod(handle, 0o600)
     except OSError as error:
         raise os_fault(error, str(path)) from error
     finally:
         os.close(handle)
+    # SQLite takes either for a new file, and would drop what the log holds.
+    if 0 < about.st_size < HEADER_BYTES or (about.st_size == 0 and _log_of(path)):
+        raise _damaged(str(path), "it was cut short")
+
+
+def _log_of(path: Path) -> bool:
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def os_fault(error: OSError, where: str) -> PtahkError:
