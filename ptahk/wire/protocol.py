@@ -209,26 +209,17 @@ class FramePayload(TypedDict):
     result: dict[str, Any] | None
 
 
-class TerminationSummary(TypedDict):
-    """The termination message, at most 2 KiB (C-5.2)."""
-
-    version: int
-    operationId: str
-    mutationStarted: bool
-    outcomeCertain: bool
-    frameDigest: str | None
-    code: str | None
-    """Reason of the error, None on success."""
-
-
 class CommandDocument(TypedDict):
-    """What the runner writes to the executor's standard input."""
+    """What the runner writes to the executor's standard input: one line. The input then stays
+    open; its end means that the runner is gone (I4)."""
 
     version: int
     command: str
     job: dict[str, Any]
     """A JobSpec document (``jobspec.to_document``)."""
     startNonce: str
+    targetIdentity: str
+    """Digest of the URL's route as the runner read it; echoed."""
     budgetSeconds: float
     """What is left of the execution deadline at the start of the child."""
     source: dict[str, Any] | None

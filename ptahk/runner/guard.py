@@ -1,0 +1,93 @@
+"""The one check before a child starts (C-9.2, C-9.3), for both families. Pure.
+
+``admit`` has one call site, and so has ``within_deadlines`` outside it: right before the exec.
+Tests hold the package to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ptahk.errors import Refused, UsageError
+from ptahk.wire.jobspec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What this process sees for itself, never what the Job says about it."""
+
+    target_identity: str
+    """Digest of the URL in this process's own environment (C-8)."""
+    engine: str
+    """The URL's engine family."""
+    plan_digest: str | None
+    """Digest of the plan bytes in the Job's directory; None without any."""
+    source_digest: str | None
+    snapshot_digest: str | None
+    """The local snapshot as it is now (C-14.3); None on a cluster."""
+
+
+def admit(spec: JobSpec, found: Found, now_s: float) -> None:
+    """Refuse unless everything that the claim bound is what is here.
+
+    :param now_s: this machine's clock, seconds since the epoch.
+    :raises Refused: names the binding that differs; no child is started.
+    """
+    if found.engine != spec.engine:
+        raise UsageError(
+            f"the database URL is of another engine (url={found.engine}, plan={spec.engine})",
+            reason="EngineMismatch",
+            field="engine",
+        )
+    if spec.mutates and spec.target_identity is None:
+        raise _differs("targetIdentity", "the Job binds no target")
+    if spec.target_identity is not None and found.target_identity != spec.target_identity:
+        raise Refused(
+            "the database URL is not the one that was planned (its route, database, user, role "
+            f"or options differ; planned={spec.target_identity}, here={found.target_identity})",
+            reason="TargetMismatch",
+            field="targetIdentity",
+            hint="use the planned URL, or plan again",
+        )
+    if spec.mutates and not spec.rebind and (spec.plan_digest is None or found.plan_digest is None):
+        raise _differs("planDigest", "the Job binds no plan")
+    if spec.plan_digest is not None and found.plan_digest not in (None, spec.plan_digest):
+        raise _differs("planDigest", "the plan's bytes are not those that were approved")
+    if found.source_digest is not None and spec.source_digest not in (None, found.source_digest):
+        raise _differs("sourceDigest", "the declaration is not the one that was claimed")
+    if spec.local_snapshot_digest != found.snapshot_digest:
+        raise _differs(
+            "localSnapshotDigest",
+            "interpreter, version, user, host or environment changed since the claim",
+        )
+    within_deadlines(spec, now_s)
+
+
+def within_deadlines(spec: JobSpec, now_s: float) -> float:
+    """Seconds left until the execution deadline, always more than 0.
+
+    :raises Refused: a deadline is missing, out of order or expired.
+    """
+    dispatch, execution = instant(spec.dispatch_not_after), instant(spec.execution_not_after)
+    if not dispatch <= execution:
+        raise _differs("executionNotAfter", "the deadlines are out of order")
+    for name, limit in (("dispatchNotAfter", dispatch), ("executionNotAfter", execution)):
+        if now_s >= limit:
+            raise Refused(
+                f"the deadline has passed before the child was started ({name})",
+                reason="DeadlineExceeded",
+                field=name,
+            )
+    return min(execution - now_s, float(spec.active_deadline_seconds))
+
+
+def instant(text: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time in UTC, as JobSpec has checked it."""
+    whole, _, fraction = text.removesuffix("Z").partition(".")
+    seconds = datetime.fromisoformat(whole + "+00:00").timestamp()
+    return seconds + (float("0." + fraction) if fraction else 0.0)
+
+
+def _differs(field: str, why: str) -> Refused:
+    return Refused(f"refused before the start ({field}): {why}", reason="JobMismatch", field=field)
