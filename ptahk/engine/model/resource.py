@@ -221,6 +221,14 @@ class SchemaSpec:
     execution: Execution = field(default_factory=Execution)
     dev: Dev = field(default_factory=Dev)
 
+    @property
+    def apply_policy(self) -> ApplyPolicy:
+        return self.policy.apply
+
+    @property
+    def coordination_timeout_s(self) -> float:
+        return self.policy.coordination_timeout
+
 
 RequestType = Literal["observe", "plan", "apply"]
 

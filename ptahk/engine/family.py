@@ -1,0 +1,132 @@
+"""The questions that a resource family answers. A table of answers, never a base class.
+
+Pure functions over values; the order of steps belongs to ``lifecycle`` alone, which cannot ask
+which kind it serves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ptahk.engine.model.claim import Claim, PendingObservation
+from ptahk.engine.model.outcome import Outcome, Refusal
+from ptahk.engine.model.snapshot import CommonSpec, Snapshot
+from ptahk.engine.model.status import Phase, Status
+from ptahk.wire.jobspec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An operation that the family wants next, with what it would be claimed for."""
+
+    operation: str
+    inputs: Mapping[str, Any]
+    """JSON. ``plan: {name, uid}`` and ``bundles: [{file, configMap, digest}]`` are read by
+    ``gather``; everything else is the family's own."""
+    request: str | None = None
+    answers: bool = False
+    """Its end answers the request; False: it only prepares the operation that does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an operation's result changes in status beside its outcome."""
+
+    last_observation: Mapping[str, Any] | None = None
+    last_plan: Mapping[str, Any] | None = None
+    publish: tuple[dict[str, Any], ...] = ()
+    """Immutable documents that must exist before the outcome is stored."""
+    plan: str | None = None
+    """Fingerprint, for the answer and the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A result as the family understands it."""
+
+    outcome: Outcome
+    changes: Changes = field(default_factory=Changes)
+    definite: bool = True
+    """Of a read-only failure: the same inputs will fail the same way."""
+    exit_code: int | None = None
+    hint: str | None = None
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A proof decided: the fence is down and the ledger was read."""
+
+    outcome: Outcome
+    converged: bool
+    """A fresh plan in the same Job was empty (C-10.5)."""
+    changes: Changes = field(default_factory=Changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """A proof decided nothing (C-9.3)."""
+
+    reason: str
+    message: str
+    exit_code: int | None = None
+
+
+Verdict = Proven | Unproven
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a steady resource's phase says."""
+
+    phase: Phase
+    ready: bool
+    reason: str
+    message: str
+    next_step: str = ""
+
+
+class Family(Protocol):
+    """Ten questions."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the resources."""
+
+    def parse_spec(self, document: Any) -> CommonSpec:
+        """:raises FieldError: path and rule."""
+
+    def next_operation(self, s: Snapshot) -> Proposal | Refusal | None:
+        """What to claim next; a refusal answers an open request; None: nothing now."""
+
+    def mutates(self, operation: str) -> bool:
+        """It changes user objects: once dispatched it is proven, never repeated."""
+
+    def needs_realm(self, operation: str) -> bool:
+        """It holds the realm Lease."""
+
+    def inputs(self, operation: str, s: Snapshot, claim: Claim) -> Mapping[str, Any] | None:
+        """What the claim would be made for now; None: that cannot be had any more (C-3.6)."""
+
+    def gate(self, operation: str, s: Snapshot) -> Refusal | None:
+        """The family's own checks before a claim and again before its dispatch."""
+
+    def needs_approval(self, claim: Claim, s: Snapshot) -> bool:
+        """The operation runs only with an approval that binds its plan."""
+
+    def job(self, claim: Claim, s: Snapshot) -> JobSpec:
+        """What the Job is told. The claim is dispatched in this very pass."""
+
+    def read(self, claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
+        """A frame's payload of an operation that is not a proof."""
+
+    def proof_inputs(self, claim: Claim, s: Snapshot) -> Mapping[str, Any]:
+        """What a proof of this Apply must know, taken from the claim alone (C-4.2)."""
+
+    def judge(
+        self, owed: PendingObservation, claim: Claim, payload: Mapping[str, Any], s: Snapshot
+    ) -> Verdict:
+        """A frame's payload of a proof."""
+
+    def summary(self, status: Status, spec: CommonSpec) -> Summary:
+        """Phase of a resource with nothing in flight and nothing refused."""

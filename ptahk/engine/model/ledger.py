@@ -1,0 +1,104 @@
+"""What the attempt ledger proves about an Apply, and what a frame says about the database.
+
+A frame is evidence; the row is the verdict (C-5.7, C-6.13). ``judge`` never guesses: what the
+row does not prove is ``Unknown`` (invariant 14).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ptahk.engine.model.fields import FieldError, cut
+from ptahk.engine.model.outcome import (
+    Failed,
+    NotStarted,
+    Outcome,
+    Partial,
+    StoredOutcome,
+    Succeeded,
+    Unknown,
+)
+from ptahk.engine.model.status import Database, Frozen
+
+CLAIMED_DONE = ("Succeeded",)
+
+
+def judge(row: Mapping[str, Any] | None, reported: StoredOutcome) -> Outcome:
+    """The outcome that the fenced ledger proves.
+
+    :param row: the attempt's row as the fence found it; None: it had none.
+    :param reported: what the Apply was stored as before; it only explains, except that a report
+        of success without a row is a contradiction that proves nothing.
+    """
+    if row is None or (row["state"] == "fenced" and row.get("startNonce") is None):
+        return _without_start(reported)
+    done, total = row["statementsDone"], row["statementsTotal"]
+    if not (type(done) is int and type(total) is int and 0 <= done <= total):
+        return Unknown("OutcomeUnknown", "the ledger's row counts what cannot be")
+    if row["state"] == "finished" and row.get("outcome") == "applied":
+        return Succeeded()
+    if row.get("statementRunning") is not None:
+        number = row["statementRunning"]
+        return Unknown(
+            "OutcomeUnknown",
+            f"statement {number} of {total} runs outside a transaction and was interrupted; "
+            f"{done} before it took effect",
+        )
+    why = reported.message or reported.reason
+    if done == total and total > 0:
+        # Every effect is committed; only the last mark is missing.
+        return Succeeded(message=f"all {total} statements took effect ({why})")
+    if done == 0:
+        reason = "StatementFailed" if row["state"] == "finished" else "OperationFailed"
+        return Failed(reason, f"nothing was changed: {why}")
+    return Partial(done, total, message=f"{done} of {total} statements took effect: {why}")
+
+
+def _without_start(reported: StoredOutcome) -> Outcome:
+    if reported.type == "Succeeded" and reported.reason != "AlreadyConverged":
+        return Unknown("OutcomeUnknown", "success was reported, and the ledger has no row of it")
+    if reported.type == "NotStarted":
+        return NotStarted(reported.reason, reported.message)
+    if reported.reason == "AlreadyConverged":
+        return NotStarted("AlreadyConverged", reported.message)
+    return NotStarted(message=f"the ledger proves that nothing ran ({reported.message})")
+
+
+def database_of(result: Mapping[str, Any], now: datetime, request: str | None) -> Database | None:
+    """What a result document's head says; None before the executor had a connection."""
+    ledger = result.get("ledger")
+    if ledger is None or result.get("serverIdentity") is None:
+        return None
+    try:
+        unfinished = [row["operationId"] for row in ledger["unfinished"]]
+        return Database(
+            time=now,
+            server_identity=_text(result["serverIdentity"]),
+            target_identity=_text(result.get("targetIdentity") or ""),
+            ledger_present=bool(ledger["present"]),
+            ledger_writable=bool(ledger["writable"]),
+            ledger_creatable=bool(ledger["creatable"]),
+            highest_number=int(ledger["highestNumber"]),
+            clock_offset_seconds=float(result.get("clockOffsetSeconds") or 0.0),
+            binding=ledger.get("binding"),
+            unfinished=unfinished[0] if unfinished else None,
+            request=request,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def frozen_by(result: Mapping[str, Any], now: datetime, thawed: int) -> Frozen | None:
+    """The finding that freezes the realm, unless a person acknowledged its number (C-6.14)."""
+    ledger = result.get("ledger") or {}
+    for finding in ledger.get("frozen") or ():
+        number = int(finding["number"])
+        if number > thawed:
+            return Frozen(finding["reason"], cut(finding["message"], 512), number, now)
+    return None
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str or len(value) > 512:
+        raise FieldError(".result", "must be text")
+    return value
