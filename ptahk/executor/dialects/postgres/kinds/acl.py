@@ -32,7 +32,7 @@ _RELATION = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "
 _OBJECT_TYPES = {
     "table": "r",
     "view": "r",
-    "materialized view": "r",
+    "matview": "r",
     "column": "c",
     "sequence": "S",
     "function": "f",
@@ -40,8 +40,8 @@ _OBJECT_TYPES = {
     "aggregate": "f",
     "enum": "T",
     "domain": "T",
-    "composite type": "T",
-    "range type": "T",
+    "composite": "T",
+    "range": "T",
     "schema": "n",
 }
 

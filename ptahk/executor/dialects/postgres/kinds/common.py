@@ -14,15 +14,15 @@ _NOUNS = {
     "schema": "SCHEMA",
     "extension": "EXTENSION",
     "enum": "TYPE",
-    "composite type": "TYPE",
-    "range type": "TYPE",
+    "composite": "TYPE",
+    "range": "TYPE",
     "domain": "DOMAIN",
     "function": "FUNCTION",
     "procedure": "PROCEDURE",
     "aggregate": "AGGREGATE",
     "operator": "OPERATOR",
     "view": "VIEW",
-    "materialized view": "MATERIALIZED VIEW",
+    "matview": "MATERIALIZED VIEW",
     "table": "TABLE",
     "column": "COLUMN",
     "sequence": "SEQUENCE",
@@ -34,7 +34,7 @@ _NOUNS = {
 }
 _ON_TABLE = frozenset({"rule", "trigger", "policy"})
 _GRANT_NOUNS = {"VIEW": "TABLE", "MATERIALIZED VIEW": "TABLE", "AGGREGATE": "FUNCTION"}
-_ALTER_LOCKED = frozenset({"view", "materialized view", "table", "sequence"})
+_ALTER_LOCKED = frozenset({"view", "matview", "table", "sequence"})
 
 
 def target(oid: ObjectId, facts: Facts) -> tuple[str, str]:
@@ -69,7 +69,8 @@ def drop(
 
 
 def _camel(kind: str) -> str:
-    return "".join(word.capitalize() for word in kind.split())
+    words = {"matview": "materialized view", "composite": "composite type", "range": "range type"}
+    return "".join(word.capitalize() for word in words.get(kind, kind).split())
 
 
 def attributes(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> list[Step]:
@@ -81,7 +82,9 @@ def attributes(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> li
     before: Facts = old if old is not None else {}
     steps = _comment(oid, before, new)
     owner = new.get("owner")
-    moved = owner is not None and owner != before.get("owner")
+    # What was just created belongs to the role that runs the plan.
+    had = before.get("owner") if old is not None else ctx.current.context.get("user")
+    moved = owner is not None and owner != had
     if moved:
         noun, name = target(oid, new)
         lock = f"AccessExclusiveLock {name}" if oid.kind in _ALTER_LOCKED else ""

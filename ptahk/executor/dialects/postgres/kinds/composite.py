@@ -12,7 +12,7 @@ from . import address, common, retype
 class CompositeKind:
     """A composite type: its attributes in order, with collations and comments."""
 
-    name = "composite type"
+    name = "composite"
 
     def read(self, query: Query, scope: Scope) -> Iterable[tuple[ObjectId, Facts]]:
         rows = query(

@@ -28,7 +28,7 @@ _OPTIONS = (
 class RangeKind:
     """A range type with its multirange. Nothing of it can be changed in place."""
 
-    name = "range type"
+    name = "range"
 
     def read(self, query: Query, scope: Scope) -> Iterable[tuple[ObjectId, Facts]]:
         rows = query(

@@ -13,7 +13,7 @@ from ....planning.model import Catalog, Context, Facts, ObjectId, PlanRefusal, Q
 from ..quote import clip, ident, literal, qualified
 from . import common
 
-TYPE_KINDS = frozenset({"enum", "domain", "composite type", "range type"})
+TYPE_KINDS = frozenset({"enum", "domain", "composite", "range"})
 
 _SUFFIX = "__ptahk_old"
 
@@ -24,7 +24,7 @@ def aside(oid: ObjectId, old: Facts, reason: str) -> tuple[Step, Step]:
     retired = clip(name, 63 - len(_SUFFIX)) + _SUFFIX
     noun, _ = common.target(oid, old)
     sql = f"ALTER {noun} {qualified(oid.name)} RENAME TO {ident(retired)}"
-    if oid.kind == "range type":
+    if oid.kind == "range":
         sql = _range_aside(oid, old, retired)
     rename = Step(sql, "SetTypeAside", oid, "warning", "", reason)
     drop = f"DROP {noun} {qualified((schema, retired))}"
@@ -64,7 +64,7 @@ def using(ctx: Context, column: str, old_type: str, new_type: str) -> str:
     attributes changed is put together again, attribute by attribute.
     """
     oid = type_of(ctx.desired, new_type)
-    if oid is None or oid.kind != "composite type" or new_type.endswith("[]"):
+    if oid is None or oid.kind != "composite" or new_type.endswith("[]"):
         return f"{column}::text::{new_type}"
     before = ctx.current.objects.get(oid)
     after = ctx.desired.objects[oid]
@@ -86,7 +86,7 @@ def type_of(catalog: Catalog, text: str) -> ObjectId | None:
 def _type_names(catalog: Catalog) -> dict[str, ObjectId]:
     names = {_format_type(oid.name): oid for oid in catalog.objects if oid.kind in TYPE_KINDS}
     for oid, facts in catalog.objects.items():
-        if oid.kind == "range type":
+        if oid.kind == "range":
             names[_format_type((oid.name[0], facts["multirange"]))] = oid
     return names
 

@@ -109,7 +109,7 @@ class ViewKind:
 class MaterializedViewKind:
     """A materialized view. Whether it is filled is data: told on create, never compared alone."""
 
-    name = "materialized view"
+    name = "matview"
 
     def read(self, query: Query, scope: Scope) -> Iterable[tuple[ObjectId, Facts]]:
         for oid, facts, populated, method in _read(query, scope, self.name, "m"):
@@ -120,10 +120,9 @@ class MaterializedViewKind:
 
     def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step]:
         using = f" USING {ident(new['method'])}" if "method" in new else ""
-        with_ = f" WITH ({', '.join(_setting(one) for one in new['options'])})" * ("options" in new)
         data = "WITH DATA" if new["populated"] else "WITH NO DATA"
         sql = (
-            f"CREATE MATERIALIZED VIEW {qualified(oid.name)}{using}{with_} AS\n"
+            f"CREATE MATERIALIZED VIEW {qualified(oid.name)}{using}{_with(new)} AS\n"
             f"{new['definition']}\n{data}"
         )
         step = Step(sql, "CreateMaterializedView", oid)
@@ -144,10 +143,13 @@ class MaterializedViewKind:
 
 
 def _definition(verb: str, oid: ObjectId, new: Facts) -> str:
-    with_ = ""
-    if "options" in new:
-        with_ = f" WITH ({', '.join(_setting(one) for one in new['options'])})"
-    return f"{verb} VIEW {qualified(oid.name)}{with_} AS\n{new['definition']}"
+    return f"{verb} VIEW {qualified(oid.name)}{_with(new)} AS\n{new['definition']}"
+
+
+def _with(new: Facts) -> str:
+    if "options" not in new:
+        return ""
+    return f" WITH ({', '.join(_setting(one) for one in new['options'])})"
 
 
 def _setting(option: str) -> str:
