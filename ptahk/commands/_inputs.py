@@ -67,6 +67,16 @@ def url_of_environment(name: str, field: str) -> str:
     return value
 
 
+def os_user() -> str | None:
+    """Name of the user that local Jobs run as; libpq falls back to it."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return None
+
+
 def has_url(place: Place) -> bool:
     """Whether a URL can be had without a complaint: given, or in the default variable."""
     return bool(place.url_env or place.url_file or os.environ.get(DEFAULT_URL_ENV))

@@ -104,6 +104,10 @@ class Messages:
         """A message that a person should see."""
         self._say(text, style)
 
+    def always(self, text: str) -> None:
+        """What must be said even with ``--quiet``: something is still running."""
+        write_lines([(visible(text), "")], no_color=self._no_color, stream=sys.stderr)
+
     def detail(self, text: str) -> None:
         """Only with ``--verbose``."""
         if self._verbose:

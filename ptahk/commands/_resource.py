@@ -1,0 +1,198 @@
+"""Builds the document of a local resource from options, a manifest or a plan file. Pure.
+
+The options are the fields of ``spec`` under the same names; where a manifest is given too, an
+option that is set overrides its field.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptahk.commands._inputs import Files
+from ptahk.commands._options import (
+    Place,
+    PolicyOptions,
+    Source,
+    parse_duration,
+    resource_name,
+    split_list,
+    split_renames,
+)
+from ptahk.engine.model.fields import FieldError
+from ptahk.engine.model.plan import bundle_document, source_name
+from ptahk.engine.model.resource import (
+    API_VERSION,
+    IMPLICIT_KEY,
+    SCHEMA,
+    SOURCE_KEY,
+    SchemaSpec,
+    parse_spec,
+)
+from ptahk.engine.ports import Document, Key
+from ptahk.errors import UsageError
+from ptahk.wire import digest
+from ptahk.wire.dsn import TargetIdentity
+
+DEFAULT_NAME = "default"
+DEFAULT_ENGINE = "postgresql"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One local resource as the command line wants it."""
+
+    document: Document
+    bundle: Document | None
+    """The ConfigMap of the declaration, where it comes from files."""
+    identity: TargetIdentity
+    spec: SchemaSpec
+
+    @property
+    def key(self) -> Key:
+        metadata = self.document["metadata"]
+        return Key(SCHEMA, metadata["namespace"], metadata["name"])
+
+    @property
+    def uid(self) -> str:
+        uid: str = self.document["metadata"]["uid"]
+        return uid
+
+
+def bundle_bytes(files: Files) -> bytes:
+    """The gzip bundle of a declaration; equal files give equal bytes."""
+    value = {"files": [{"name": name, "text": text} for name, text in files]}
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return gzip.compress(text.encode("ascii"), compresslevel=6, mtime=0)
+
+
+def wanted(
+    place: Place,
+    source: Source,
+    policy: PolicyOptions,
+    *,
+    ref: str | None,
+    identity: TargetIdentity,
+    files: Files | None,
+    manifest: Mapping[str, Any] | None = None,
+) -> Wanted:
+    """The resource that a command line means.
+
+    :param manifest: a PtahSchema document as the codec read it.
+    :raises UsageError: a field is not valid; it is named as the option or the manifest's path.
+    """
+    spec: dict[str, Any] = json.loads(json.dumps((manifest or {}).get("spec", {})))
+    target = spec.setdefault("target", {})
+    # Locally the URL is in this command's memory, and no Secret is read (C-8.2).
+    target.pop("urlFrom", None)
+    spec.get("dev", {}).pop("urlFrom", None)
+    if source.engine or "engine" not in target:
+        target["engine"] = source.engine or DEFAULT_ENGINE
+    _only_postgresql(target["engine"])
+    if place.key is not None:
+        if place.key.startswith(IMPLICIT_KEY) or not place.key:
+            raise UsageError(
+                f"not a coordination key (key={place.key!r}): it is empty or begins with "
+                f"{IMPLICIT_KEY!r}",
+                reason="InvalidCoordinationKey",
+                field="key",
+            )
+        target["coordinationKey"] = place.key
+    target.setdefault("coordinationKey", identity.local_key)
+    _apply_policy(spec, policy, source)
+    name = resource_name(ref, place.name) or (manifest or {}).get("metadata", {}).get("name")
+    return _assemble(spec, name or DEFAULT_NAME, identity, files)
+
+
+def _only_postgresql(engine: str) -> None:
+    if digest.engine_family(engine) != "postgresql":
+        raise UsageError(
+            f"engine not in this build (engine={engine}): only postgresql",
+            reason="UnknownEngine",
+            field="engine",
+        )
+
+
+def _apply_policy(spec: dict[str, Any], options: PolicyOptions, source: Source) -> None:
+    policy = spec.setdefault("policy", {})
+    if options.allow_destructive:
+        policy["allowDestructive"] = True
+    for name, values in (
+        ("protectedTables", split_list(options.protect)),
+        ("exclude", split_list(options.exclude)),
+        ("schemas", split_list(options.schemas)),
+    ):
+        if values:
+            policy[name] = list(values)
+    for name, text in (
+        ("lockTimeout", options.lock_timeout),
+        ("coordinationTimeout", options.coordination_timeout),
+    ):
+        if text is not None:
+            policy[name] = duration(parse_duration(text))
+    for name, choice in (
+        ("privileges", options.privileges),
+        ("partitions", options.partitions),
+        ("transactionMode", options.transaction_mode),
+    ):
+        if choice is not None:
+            policy[name] = choice
+    if options.rename:
+        pairs = split_renames(options.rename)
+        policy["renames"] = [{"from": old, "to": new} for old, new in pairs]
+    if options.deadline is not None:
+        spec.setdefault("execution", {})["activeDeadlineSeconds"] = options.deadline
+    if source.dev_template is not None:
+        spec.setdefault("dev", {})["template"] = source.dev_template
+
+
+def duration(seconds: float) -> str:
+    """A duration as a spec holds it, exact to the millisecond."""
+    return f"{round(seconds * 1000)}ms"
+
+
+def _assemble(
+    spec: dict[str, Any], name: str, identity: TargetIdentity, files: Files | None
+) -> Wanted:
+    realm = digest.coordination_digest(spec["target"]["engine"], spec["target"]["coordinationKey"])
+    uid = digest.local_resource_uid(realm, SCHEMA, name)
+    namespace = namespace_of(realm)
+    document: Document = {
+        "apiVersion": API_VERSION,
+        "kind": SCHEMA,
+        "metadata": {"namespace": namespace, "name": name, "uid": uid},
+        "spec": spec,
+    }
+    bundle = None
+    if files is not None:
+        owner = {"apiVersion": API_VERSION, "kind": SCHEMA, "name": name, "uid": uid}
+        bundle = bundle_of(namespace, owner, bundle_bytes(files), digest.source_digest(files))
+        spec["desired"] = {"configMapRef": {"name": bundle["metadata"]["name"]}}
+    return Wanted(document, bundle, identity, checked(spec))
+
+
+def bundle_of(namespace: str, owner: Document, data: bytes, source_digest: str) -> Document:
+    """The immutable ConfigMap of one declaration."""
+    text = base64.b64encode(data).decode("ascii")
+    return bundle_document(namespace, source_name(source_digest), SOURCE_KEY, text, owner)
+
+
+def namespace_of(realm: str) -> str:
+    """Local resources of one realm share a namespace, so that a name is unique in its realm."""
+    return f"local-{realm.removeprefix('sha256:')[:16]}"
+
+
+def checked(spec: Mapping[str, Any]) -> SchemaSpec:
+    """The spec as the engine reads it. :raises UsageError: names the field and its rule."""
+    try:
+        return parse_spec(dict(spec))
+    except FieldError as error:
+        raise UsageError(
+            f"not valid ({error.path.lstrip('.')}): {error.rule}",
+            reason="InvalidSpec",
+            field=error.path.lstrip("."),
+        ) from None

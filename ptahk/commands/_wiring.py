@@ -1,0 +1,132 @@
+"""The one place that chooses a backend: the embedded store of a state directory, or a memory.
+
+A command asks for a :class:`World`; whatever it does afterwards goes through the engine's ports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ptahk.backends.local.jobs import DIRECTORY, LocalJobs, LocalSurroundings, child_environment
+from ptahk.backends.local.objects import LocalObjects
+from ptahk.backends.local.statefile import os_fault
+from ptahk.backends.system import SystemClock, SystemEntropy
+from ptahk.engine.ports import Ports, Recorder, Store
+from ptahk.errors import PtahkError, Refused
+
+COORDINATION_NAMESPACE = "ptahk-system"
+NOT_USABLE = frozenset({"StoreNotWritable", "StoreNotPrivate"})
+"""Why a read-only command goes on without the directory (C-14.6). A damaged, full or newer one
+is never passed over: something is kept there."""
+
+Durability = Literal["required", "preferred"]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One open store with its Jobs."""
+
+    ports: Ports
+    jobs: LocalJobs
+    state: Path | None
+    """None: in memory; nothing outlives the command."""
+    why_not_durable: str = ""
+
+
+@contextlib.contextmanager
+def local_world(
+    state: Path,
+    durability: Durability,
+    recorder: Recorder,
+    *,
+    url: str | None = None,
+    dev_url: str | None = None,
+) -> Iterator[World]:
+    """The world of one command.
+
+    :param durability: ``preferred`` falls back to memory where the directory cannot be used.
+    :param url: for child processes alone; None in commands that start none.
+    :raises PtahkError: the store cannot be used; nothing was changed.
+    """
+    clock = SystemClock()
+    with contextlib.ExitStack() as stack:
+        why = ""
+        try:
+            objects = LocalObjects.open(state, clock)
+        except PtahkError as error:
+            if durability == "required" or error.reason not in NOT_USABLE:
+                raise
+            objects, why = LocalObjects.in_memory(clock), error.message
+        stack.callback(objects.close)
+        cache = None if why else _cache(state)
+        environment = child_environment(os.environ, cache)
+        if why:
+            jobs = stack.enter_context(
+                LocalJobs.temporary(clock, url=url, dev_url=dev_url, environment=environment)
+            )
+        else:
+            jobs = LocalJobs(
+                state / DIRECTORY, clock, url=url, dev_url=dev_url, environment=environment
+            )
+            stack.callback(jobs.close)
+        ports = Ports(
+            store=Store(objects.uid, "local", COORDINATION_NAMESPACE, automatic=False),
+            objects=objects,
+            jobs=jobs,
+            surroundings=LocalSurroundings(environment),
+            clock=clock,
+            entropy=SystemEntropy(),
+            recorder=recorder,
+        )
+        yield World(ports, jobs, None if why else state, why)
+
+
+def _cache(state: Path) -> Path | None:
+    """Where executors keep desired facts. Losing it costs time only."""
+    path = state / "cache"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        return None
+    return path
+
+
+@contextlib.contextmanager
+def one_command_at_a_time(state: Path | None, uid: str, name: str) -> Iterator[None]:
+    """Hold a resource of a state directory against a second command on it.
+
+    A request on a resource replaces the one before, so the first command would wait for an answer
+    that never comes. The kernel frees the lock with the process, however it ends.
+
+    :raises Refused: another command holds it; names its process.
+    """
+    if state is None:
+        yield
+        return
+    directory = state / "locks"
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(directory / uid, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise os_fault(error, str(directory)) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+            raise Refused(
+                f"another command works on schema/{name} (pid={holder})",
+                reason="ResourceBusy",
+                hint="Wait for it, or follow it with ptahk status --local --watch.",
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
