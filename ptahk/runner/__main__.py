@@ -132,10 +132,10 @@ def _prepare(attempt: Attempt, directory: str, environment: Mapping[str, str]) -
         raise UsageError(
             f"no database URL ({jobspec.DATABASE_URL} is not set)", reason="NoDatabaseUrl"
         )
-    target = dsn.read(url, spec.engine)
+    target = dsn.read(url, engine=spec.engine, os_user=_user_name()).identity
     attempt.target_identity = digest.target_identity_digest(target.bound)
     found = guard.Found(
-        target_identity=attempt.target_identity,
+        target_identity=target.digest,
         engine=target.engine,
         plan_digest=_plan_digest(inputs),
         source_digest=_source_digest(inputs),
@@ -173,19 +173,30 @@ def _snapshot_digest(spec: JobSpec, environment: Mapping[str, str]) -> str | Non
     """C-14.3: what shapes this process, read again here; nothing on a cluster."""
     if spec.local_snapshot_digest is None:
         return None
-    try:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        user = str(os.geteuid())
     return digest.local_snapshot_digest(
         jobspec.local_snapshot(
             interpreter=sys.executable,
             version=ptahk.__version__,
-            user=user,
+            user=_user_name() or str(os.geteuid()),
             host=os.uname().nodename,
             environment=environment,
         )
     )
+
+
+def _user_name() -> str | None:
+    """The operating-system user that libpq falls back to; None where the system names none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return None
+
+
+def _user() -> str | None:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return None
 
 
 def _run(

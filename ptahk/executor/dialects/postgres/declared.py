@@ -1,0 +1,186 @@
+"""What a declaration's statement is: to run, to leave out, or to refuse by its line. Pure.
+
+The scratch database shares its cluster with real ones, so whatever reaches beyond one database is
+refused here, before it is sent (planner.md, "Where the scratch database comes from").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ptahk.errors import UsageError
+from ptahk.executor.dialects.postgres.lexer import Statement, Token, syntax_error
+
+Verdict = Literal["run", "skip", "data"]
+
+_DATA: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "WITH"})
+_SKIPPED: Final = frozenset(
+    {"BEGIN", "COMMIT", "END", "START", "ANALYZE", "VACUUM", "REFRESH", "REINDEX", "CLUSTER"}
+)
+"""Transaction control says nothing about the schema, nor does maintenance."""
+_REFUSED: Final[dict[str, str]] = {
+    "COPY": "it reads or writes data or files",
+    "LOAD": "it loads a library into the server",
+    "CALL": "it runs a procedure",
+    "IMPORT": "it reaches another server",
+    "REASSIGN": "it changes objects that the declaration does not name",
+    "CHECKPOINT": "it acts on the whole cluster",
+    **dict.fromkeys(("LISTEN", "NOTIFY", "UNLISTEN"), "it sends messages"),
+    **dict.fromkeys(("ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"), "it undoes statements"),
+    **dict.fromkeys(
+        ("PREPARE", "EXECUTE", "DEALLOCATE", "DECLARE", "FETCH", "MOVE", "CLOSE", "LOCK",
+         "DISCARD", "EXPLAIN", "SHOW", "VALUES", "TABLE"),
+        "it declares nothing",
+    ),
+}  # fmt: skip
+_CLUSTER_WIDE: Final = frozenset(
+    {"ROLE", "USER", "GROUP", "DATABASE", "TABLESPACE", "SUBSCRIPTION", "SERVER", "SYSTEM"}
+)
+_MODIFIERS: Final = frozenset({"OR", "REPLACE", "TRUSTED", "PROCEDURAL", "IF", "NOT", "EXISTS"})
+_SETTINGS_RUN: Final = frozenset(
+    {
+        "SEARCH_PATH", "DEFAULT_TABLESPACE", "DEFAULT_TABLE_ACCESS_METHOD",
+        "DEFAULT_TOAST_COMPRESSION", "DATESTYLE", "INTERVALSTYLE", "TIMEZONE", "TIME", "XMLOPTION",
+    }
+)  # fmt: skip
+"""Session settings that change what later statements declare. All others are left out."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads one declaration statement by statement; remembers the settings that matter here."""
+
+    conforming: bool = True
+    """``standard_conforming_strings``."""
+
+    def verdict(self, statement: Statement) -> Verdict:
+        """What to do with a statement.
+
+        :raises UsageError: ``InvalidSource`` with file and line, where it must not be sent.
+        """
+        words = statement.words(8)
+        head = words[0]
+        if statement.tokens[0].kind != "word":
+            return "run"  # the server says what is wrong with it
+        if head in _DATA:
+            return "data"
+        if head in _SKIPPED:
+            return "skip"
+        if head in _REFUSED:
+            raise refused(statement, f"{head} cannot stand in a declaration: {_REFUSED[head]}")
+        self._check_strings(statement)
+        _refuse_dblink(statement)
+        if head == "SELECT":
+            return _select(statement)
+        if head in ("SET", "RESET"):
+            return self._set(statement, words)
+        if head in ("CREATE", "ALTER", "DROP", "COMMENT"):
+            return _define(statement, words)
+        if head in ("GRANT", "REVOKE"):
+            _refuse_membership(statement)
+        return "run"
+
+    def _check_strings(self, statement: Statement) -> None:
+        if self.conforming:
+            return
+        for token in statement.tokens:
+            if token.kind == "plain" and "\\" in token.text:
+                raise refused(
+                    statement,
+                    "a backslash in a plain string means something else under "
+                    "standard_conforming_strings = off; write it as E'…'",
+                )
+
+    def _set(self, statement: Statement, words: Sequence[str]) -> Verdict:
+        name = words[1] if len(words) > 1 else ""
+        if name in ("SESSION", "LOCAL") and len(words) > 2:
+            name = words[2]
+        if name in ("ROLE", "AUTHORIZATION"):
+            raise refused(statement, "a declaration cannot change the session's role")
+        if name == "STANDARD_CONFORMING_STRINGS":
+            self.conforming = not ({"OFF", "FALSE", "NO"} & set(words))
+        if name in ("TRANSACTION", "CONSTRAINTS", "CHARACTERISTICS"):
+            return "skip"
+        return "run" if name in _SETTINGS_RUN else "skip"
+
+
+def refused(statement: Statement, message: str) -> UsageError:
+    """A refusal with the statement's place."""
+    return syntax_error(statement.file, statement.line, message)
+
+
+def _define(statement: Statement, words: Sequence[str]) -> Verdict:
+    """CREATE, ALTER, DROP or COMMENT ON."""
+    rest = [word for word in words[1:] if word not in _MODIFIERS]
+    if words[0] == "COMMENT":
+        rest = rest[1:]
+    what = rest[0] if rest else ""
+    if what in _CLUSTER_WIDE and rest[1:2] != ["MAPPING"]:
+        raise refused(statement, f"{words[0]} {what} reaches beyond one database")
+    if what == "FOREIGN" and rest[1:2] == ["DATA"]:
+        raise refused(statement, f"{words[0]} FOREIGN DATA WRAPPER reaches other servers")
+    if what == "USER":
+        raise refused(statement, f"{words[0]} USER MAPPING reaches other servers")
+    if what == "LANGUAGE" and rest[1:2] in (["PLPGSQL"], ["plpgsql"]):
+        return "skip"  # always there; only a superuser may say so again
+    if what == "EXTENSION" and rest[1:2] in (["PLPGSQL"], ["plpgsql"]):
+        return "skip"
+    if words[0] == "CREATE" and what == "SCHEMA" and _is_bare_public(statement):
+        return "skip"  # a new database has it
+    return "run"
+
+
+def _is_bare_public(statement: Statement) -> bool:
+    words = [token.key for token in statement.tokens if token.key not in _MODIFIERS]
+    return len(words) == 3 and words[2] in ("PUBLIC", "public")
+
+
+def _select(statement: Statement) -> Verdict:
+    """pg_dump sets its search path by a call; a call of ``setval`` is data."""
+    called = [token.key for token in statement.tokens[1:8] if token.kind in ("word", "name")]
+    if called[:1] == ["PG_CATALOG"]:
+        called = called[1:]
+    if called[:1] == ["SETVAL"]:
+        return "data"
+    if called[:1] == ["SET_CONFIG"]:
+        literals = [token.text for token in statement.tokens if token.kind == "plain"]
+        return "run" if literals[:1] == ["'search_path'"] else "skip"
+    raise refused(statement, "SELECT cannot stand in a declaration: it declares nothing")
+
+
+def _refuse_dblink(statement: Statement) -> None:
+    """Code that a declaration runs at load (DO, materialized views) may not leave the database."""
+    heads = statement.words(2)
+    for token in statement.tokens:
+        if token.kind in ("word", "name") and token.key.lower().startswith("dblink"):
+            raise refused(statement, "dblink reaches other servers")
+        if heads[0] == "DO" and token.kind in ("dollar", "plain", "escape"):
+            text = token.text.lower()
+            if "dblink" in text or ("copy" in text and "program" in text):
+                raise refused(statement, "this block reaches beyond one database")
+
+
+def _refuse_membership(statement: Statement) -> None:
+    keys = [token.key if token.kind == "word" else "" for token in statement.tokens]
+    if "ON" not in keys:
+        raise refused(statement, f"{keys[0]} of a role reaches beyond one database")
+    what = keys[keys.index("ON") + 1 :][:1]
+    if what in (["DATABASE"], ["TABLESPACE"], ["PARAMETER"]):
+        raise refused(statement, f"{keys[0]} ON {what[0]} reaches beyond one schema")
+
+
+def qualified_name(tokens: Sequence[Token], start: int) -> tuple[tuple[str, ...], int]:
+    """The dotted name at ``start`` and the index after it; unquoted words in lower case."""
+    parts: list[str] = []
+    index = start
+    while index < len(tokens) and tokens[index].kind in ("word", "name"):
+        token = tokens[index]
+        parts.append(token.text.lower() if token.kind == "word" else token.key)
+        index += 1
+        if index < len(tokens) and tokens[index].key == ".":
+            index += 1
+            continue
+        break
+    return tuple(parts), index
