@@ -16,9 +16,11 @@ _READ = (
     " json_build_object("
     "  'function', o.oprcode::regproc::text,"
     "  'commutator', (SELECT json_build_array(s.nspname, c.oprname) FROM pg_operator c"
-    "    JOIN pg_namespace s ON s.oid = c.oprnamespace WHERE c.oid = o.oprcom),"
+    "    JOIN pg_namespace s ON s.oid = c.oprnamespace WHERE c.oid = o.oprcom"
+    "     OR (o.oprcom = 0 AND c.oprcom = o.oid) LIMIT 1),"
     "  'negator', (SELECT json_build_array(s.nspname, c.oprname) FROM pg_operator c"
-    "    JOIN pg_namespace s ON s.oid = c.oprnamespace WHERE c.oid = o.oprnegate),"
+    "    JOIN pg_namespace s ON s.oid = c.oprnamespace WHERE c.oid = o.oprnegate"
+    "     OR (o.oprnegate = 0 AND c.oprnegate = o.oid) LIMIT 1),"
     "  'restrict', nullif(o.oprrest::oid, 0)::regproc::text,"
     "  'join', nullif(o.oprjoin::oid, 0)::regproc::text,"
     "  'hashes', nullif(o.oprcanhash, false), 'merges', nullif(o.oprcanmerge, false))"
@@ -29,7 +31,11 @@ _READ = (
 
 
 class OperatorKind:
-    """An operator with its function, commutator, negator and planner hints."""
+    """An operator with its function, commutator, negator and planner hints.
+
+    A link counts when either side records it: whether the other side does too depends only on
+    the order in which the two were created.
+    """
 
     name = "operator"
 
