@@ -109,7 +109,7 @@ def without_default_privileges(
     """
     letter = _OBJECT_TYPES[target.oid.kind]
     holders: set[Grantee] = set()
-    for oid, facts in ctx.current.objects.items():
+    for oid, facts in (*ctx.current.objects.items(), *ctx.desired.objects.items()):
         if oid.kind != "default privileges" or oid.name[2] != letter:
             continue
         if oid.name[1] in ("", target.oid.name[0]):

@@ -30,7 +30,12 @@ _NOUNS = {
     "rule": "RULE",
     "trigger": "TRIGGER",
     "policy": "POLICY",
+    "constraint": "CONSTRAINT",
     "domain constraint": "CONSTRAINT",
+    "base type": "TYPE",
+    "shell type": "TYPE",
+    "extended statistics": "STATISTICS",
+    "foreign server": "SERVER",
 }
 _ON_TABLE = frozenset({"rule", "trigger", "policy"})
 _GRANT_NOUNS = {"VIEW": "TABLE", "MATERIALIZED VIEW": "TABLE", "AGGREGATE": "FUNCTION"}
@@ -44,14 +49,18 @@ def target(oid: ObjectId, facts: Facts) -> tuple[str, str]:
     cannot be named by types alone.
     """
     kind, name = oid.kind, oid.name
-    noun = _NOUNS.get(kind, "CONSTRAINT")
+    noun = _NOUNS.get(kind, kind.upper())
     if kind in ("function", "procedure", "aggregate"):
         return noun, f"{qualified(name[:2])}({facts.get('identity', name[2])})"
     if kind == "operator":
         return noun, f"{ident(name[0])}.{name[1]} ({name[2]}, {name[3]})"
     if kind == "domain constraint":
         return noun, f"{ident(name[2])} ON DOMAIN {qualified(name[:2])}"
-    if kind in _ON_TABLE or noun == "CONSTRAINT":
+    if kind in ("operator class", "operator family"):
+        return noun, f"{qualified(name[:2])} USING {ident(name[2])}"
+    if kind == "cast":
+        return noun, f"({name[0]} AS {name[1]})"
+    if kind in _ON_TABLE or kind == "constraint":
         return noun, f"{ident(name[2])} ON {qualified(name[:2])}"
     return noun, qualified(name)
 

@@ -1,15 +1,12 @@
 """Types whose stored values survive a change that has no in-place form.
 
 The old type is renamed out of the way, the new one created, every column converted, the old one
-dropped. Values that the new type does not have are looked for before anything is planned.
+dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-
-from ....planning.model import Catalog, Context, Facts, ObjectId, PlanRefusal, Query, Step
+from ....planning.model import Catalog, Context, Facts, ObjectId, Step
 from ..quote import clip, ident, literal, qualified
 from . import common
 
@@ -18,8 +15,13 @@ TYPE_KINDS = frozenset({"enum", "domain", "composite", "range"})
 _SUFFIX = "__ptahk_old"
 
 
-def aside(oid: ObjectId, old: Facts, reason: str) -> tuple[Step, Step]:
-    """The statement that renames the old type away, and the one that drops it at the end."""
+def aside(oid: ObjectId, old: Facts, reason: str) -> tuple[Step, Step] | None:
+    """The statement that renames the old type away, and the one that drops it at the end.
+
+    None for what is not a type.
+    """
+    if oid.kind not in TYPE_KINDS:
+        return None
     schema, name = oid.name
     retired = clip(name, 63 - len(_SUFFIX)) + _SUFFIX
     noun, _ = common.target(oid, old)
@@ -60,16 +62,26 @@ def using(ctx: Context, column: str, old_type: str, new_type: str) -> str:
     :param old_type: its type as the live side prints it, before anything is renamed.
     :param new_type: its type as the declared side prints it.
 
-    Through text, which enums, domains and ranges share with their successors; a composite whose
-    attributes changed is put together again, attribute by attribute.
+    Through text, which a rebuilt type shares with its successor. A composite whose attributes
+    changed is put together again, attribute by attribute; a domain over another base type is
+    cast, since the text of the one need not be one of the other.
     """
-    oid = type_of(ctx.desired, new_type)
-    if oid is None or oid.kind != "composite" or new_type.endswith("[]"):
-        return f"{column}::text::{new_type}"
+    oid = find(ctx.desired, new_type)
+    if oid is not None and old_type == new_type:
+        if oid.kind == "composite" and not new_type.endswith("]"):
+            row = _row(ctx, oid, column, new_type)
+            if row:
+                return row
+        if oid.kind == "domain" and not _through(ctx, oid):
+            return f"{column}::{new_type}"
+    return f"{column}::text::{new_type}"
+
+
+def _row(ctx: Context, oid: ObjectId, column: str, new_type: str) -> str:
     before = ctx.current.objects.get(oid)
     after = ctx.desired.objects[oid]
     if before is None or before["attributes"] == after["attributes"]:
-        return f"{column}::text::{new_type}"
+        return ""
     known = {name for name, _, _ in before["attributes"]}
     values = ", ".join(
         f"({column}).{ident(name)}::text::{kind}" if name in known else f"NULL::{kind}"
@@ -78,78 +90,33 @@ def using(ctx: Context, column: str, old_type: str, new_type: str) -> str:
     return f"CASE WHEN {column} IS NULL THEN NULL ELSE ROW({values})::{new_type} END"
 
 
-def type_of(catalog: Catalog, text: str) -> ObjectId | None:
-    """The type object that ``format_type``'s text names, arrays of it included."""
-    return _type_names(catalog).get(text.split("[")[0] if text.endswith("]") else text)
+def _through(ctx: Context, oid: ObjectId) -> bool:
+    """True where a rebuilt type that is no domain lies under the domain on either side."""
+    for catalog in (ctx.current, ctx.desired):
+        under: ObjectId | None = oid
+        while under is not None and under.kind == "domain" and under in catalog.objects:
+            under = find(catalog, str(catalog.objects[under]["type"]))
+        if under is not None and under in ctx.rebuilt:
+            return True
+    return False
 
 
-def _type_names(catalog: Catalog) -> dict[str, ObjectId]:
-    names = {_format_type(oid.name): oid for oid in catalog.objects if oid.kind in TYPE_KINDS}
+def find(catalog: Catalog, text: str) -> ObjectId | None:
+    """The type object that ``format_type``'s text names; of an array, its element's."""
+    name = text.removesuffix("[]")
     for oid, facts in catalog.objects.items():
-        if oid.kind == "range":
-            names[_format_type((oid.name[0], facts["multirange"]))] = oid
-    return names
-
-
-def _format_type(name: Iterable[str]) -> str:
-    return qualified(name)
-
-
-@dataclass(frozen=True, slots=True)
-class ValueCheck:
-    """A query for stored values that the declared type does not have; any row is a loss."""
-
-    table: ObjectId
-    column: str
-    type: ObjectId
-    sql: str
-
-
-def value_checks(current: Catalog, desired: Catalog) -> Iterator[ValueCheck]:
-    """One check per column that stays and whose enum loses labels."""
-    lost = {
-        oid: [label for label in facts["labels"] if label not in desired.objects[oid]["labels"]]
-        for oid, facts in current.objects.items()
-        if oid.kind == "enum" and oid in desired.objects
-    }
-    if not any(lost.values()):
-        return
-    names = _type_names(current)
-    for oid, facts in sorted(current.objects.items()):
-        if oid.kind != "column" or oid not in desired.objects:
+        if oid.kind not in TYPE_KINDS:
             continue
-        text = str(facts["type"])
-        array = text.endswith("[]")
-        enum = _enum_under(current, names, text.removesuffix("[]"))
-        if enum is None or not lost.get(enum):
-            continue
-        labels = ", ".join(literal(label) for label in lost[enum])
-        name = ident(oid.name[2])
-        value, source = (
-            ("v", f"{qualified(oid.name[:2])}, unnest({name}) v")
-            if array
-            else (name, qualified(oid.name[:2]))
-        )
-        sql = f"SELECT {value}::text FROM {source} WHERE {value}::text IN ({labels}) LIMIT 1"
-        yield ValueCheck(ObjectId("table", oid.name[:2]), oid.name[2], enum, sql)
-
-
-def _enum_under(current: Catalog, names: dict[str, ObjectId], text: str) -> ObjectId | None:
-    oid = names.get(text)
-    while oid is not None and oid.kind == "domain":
-        oid = names.get(str(current.objects[oid]["type"]))
-    return oid if oid is not None and oid.kind == "enum" else None
-
-
-def refuse_lost_values(query: Query, current: Catalog, desired: Catalog) -> PlanRefusal | None:
-    """Refuses a plan that would lose stored enum values; names table, column and value."""
-    for check in value_checks(current, desired):
-        rows = query(check.sql)
-        if rows:
-            where = ".".join((*check.table.name, check.column))
-            message = (
-                f"column {where} of {check.table} holds the value {rows[0][0]!r}, which the"
-                f" declared {check.type} does not have: change those rows first"
-            )
-            return PlanRefusal("ValueNotInType", message, check.type)
+        if qualified(oid.name) == name:
+            return oid
+        if oid.kind == "range" and qualified((oid.name[0], facts["multirange"])) == name:
+            return oid
     return None
+
+
+def enum_under(catalog: Catalog, text: str) -> ObjectId | None:
+    """The enum that a type is, or that its domains end in; arrays by their elements."""
+    oid = find(catalog, text)
+    while oid is not None and oid.kind == "domain":
+        oid = find(catalog, str(catalog.objects[oid]["type"]))
+    return oid if oid is not None and oid.kind == "enum" else None

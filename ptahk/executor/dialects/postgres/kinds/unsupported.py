@@ -119,7 +119,8 @@ select 2328, w.oid, 'foreign data wrapper', array[w.fdwname::text],
 from pg_foreign_data_wrapper w
 union all
 select 1417, s.oid, 'foreign server', array[s.srvname], jsonb_build_array(w.fdwname, s.srvtype,
-  s.srvversion) from pg_foreign_server s join pg_foreign_data_wrapper w on w.oid = s.srvfdw
+  s.srvversion, md5(s.srvoptions::text))
+from pg_foreign_server s join pg_foreign_data_wrapper w on w.oid = s.srvfdw
 union all
 select 1418, u.umid, 'user mapping', array[u.srvname, u.usename], '{}'::jsonb
 from pg_user_mappings u
