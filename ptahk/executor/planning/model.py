@@ -103,7 +103,11 @@ class Step:
 
     sql: str
     kind: str
-    """CamelCase verb and object, as ``CreateTable``, ``AlterColumnType``, ``Grant``."""
+    """CamelCase verb and object, as ``CreateTable``, ``AlterColumnType``, ``Grant``.
+
+    ``CheckData`` is a read-only query on the live state that answers one message a row for what
+    the plan cannot keep; the planner puts these first, and any row (or data error) refuses.
+    """
     object: ObjectId
     severity: Severity = "safe"
     lock: str = ""
@@ -137,11 +141,14 @@ class Alter:
     """Answer of ``Kind.alter``: an in-place form before which some dependents must stand aside.
 
     Live dependents (transitive ones too) of the kinds in ``displaces`` are dropped before the
-    steps and created again after them, with comments and grants, whether they changed or not.
+    steps and created again after them, with comments and grants, whether they changed or not;
+    those of ``displaces_changed`` only where they changed too. Foreign keys among the
+    constraints are called ``foreign key`` here.
     """
 
     steps: list[Step]
     displaces: frozenset[str] = frozenset()
+    displaces_changed: frozenset[str] = frozenset()
     reason: str = ""
 
 
@@ -163,10 +170,13 @@ class Context:
     policy: Policy
     server_version: int
     """As ``server_version_num``."""
-    inline: Mapping[ObjectId, frozenset[ObjectId]] = field(default_factory=dict)
-    """What a created object's own statement carries: its columns, defaults and constraints."""
+    inline: Mapping[ObjectId, tuple[ObjectId, ...]] = field(default_factory=dict)
+    """What a created object's own statement carries: columns, defaults and constraints, in the
+    order of the catalog."""
     rebuilt: frozenset[ObjectId] = frozenset()
     """Objects that are dropped and created again by this plan."""
+    parents: frozenset[ObjectId] = frozenset()
+    """Tables that other tables inherit from or are partitions of, on either side."""
 
 
 class Kind(Protocol):

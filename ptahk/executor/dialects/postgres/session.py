@@ -190,26 +190,50 @@ class Session:
             hint="wait for it, or look at it with `ptahk status` and `ptahk release-lock`",
         )
 
-    def check_still_mine(self) -> None:
+    def check_still_mine(self, lock_timeout_s: float = 0.0) -> None:
         """The cheap part of C-9.7, before every statement; also sets what time is left.
 
+        :param lock_timeout_s: for the statement that follows; 0: bounded by the deadline alone.
         :raises Refused: another backend answers, or the lock is not this session's.
         """
         left = self.budget.check()
         row = self.query(
             "SELECT pg_backend_pid(), set_config('statement_timeout', %s, false),"
-            " pg_is_in_recovery(), EXISTS (SELECT FROM pg_catalog.pg_locks"
-            " WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()"
+            " pg_is_in_recovery(), set_config('lock_timeout', %s, false),"
+            " EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()"
             " AND classid = %s AND objid = %s AND objsubid = 1)",
-            (str(max(1, int(left * 1000))), _CLASS_ID, _OBJECT_ID),
+            (
+                str(max(1, int(left * 1000))),
+                str(int(lock_timeout_s * 1000)),
+                _CLASS_ID,
+                _OBJECT_ID,
+            ),
         )[0]
         if row[0] != self.pid:
             raise pooled()
-        if row[2] or (self.locked and not row[3]):
+        if row[2] or (self.locked and not row[4]):
             raise Refused(
                 "this session no longer holds the database's lock, or the server became a standby",
                 reason="SessionChanged",
             )
+
+    def settle(self, seconds: float) -> None:
+        """Give the last writes of an ended operation the time that its deadline no longer has."""
+        self.query(
+            "SELECT set_config('statement_timeout', %s, false),"
+            " set_config('lock_timeout', '0', false)",
+            (str(int(seconds * 1000)),),
+        )
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One repeatable-read, read-only snapshot for a whole inspection."""
+        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield
+        finally:
+            if not self.lost:
+                self.run("ROLLBACK")
 
     def cancel(self) -> None:
         """Ask the server to cancel what runs; the statement's own answer then decides (I3)."""

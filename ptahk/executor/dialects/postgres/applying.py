@@ -1,0 +1,294 @@
+"""Apply: exactly the published bytes, on the one session, once (C-10.3).
+
+Order: lock, identity, re-inspection, data checks, ledger commit, statements. Whatever ends it
+before the ledger's row leaves nothing; after that the row says how far it came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import psycopg
+
+from ptahk.errors import OperationFailed, PtahkError, Refused
+from ptahk.executor.budget import Stopped
+from ptahk.executor.dialects.postgres import ledger
+from ptahk.executor.dialects.postgres.catalog import fingerprint, read_catalog
+from ptahk.executor.dialects.postgres.session import ConnectionLost, Session, first_line
+from ptahk.executor.planning.document import (
+    PlanDocumentError,
+    Statement,
+    data_checks,
+    parse_plan,
+)
+from ptahk.executor.planning.model import Scope
+from ptahk.wire import digest
+from ptahk.wire.jobspec import JobSpec
+
+RETRY_FIRST_S: Final = 0.2
+RETRY_LAST_S: Final = 5.0
+SETTLE_S: Final = 10.0
+MESSAGES_MAX: Final = 10
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+
+
+class StatementFailed(OperationFailed):
+    """A statement failed; the server's own answer says that it took no effect (I3)."""
+
+    default_reason = "StatementFailed"
+
+    def __init__(self, statement: Statement, total: int, error: psycopg.Error) -> None:
+        detail = [text for text in (error.diag.message_detail, error.diag.message_hint) if text]
+        message = error.diag.message_primary or first_line(error)
+        super().__init__(
+            f"statement {statement.index} of {total} failed ({statement.object}): {message}"
+            + (f" ({'; '.join(detail)})" if detail else "")
+        )
+        self.sqlstate = error.sqlstate
+
+
+def read_plan(data: bytes) -> tuple[Statement, ...]:
+    """The Apply parser. :raises Refused: ``InvalidPlan``."""
+    try:
+        return parse_plan(data)
+    except PlanDocumentError as error:
+        raise Refused(f"the plan's bytes are not a plan: {error}", reason="InvalidPlan") from None
+
+
+def check_data(session: Session, statements: Sequence[Statement]) -> None:
+    """Run the plan's read-only checks on the live state.
+
+    :raises Refused: ``DataLoss``, with table, column and value as the checks word them.
+    """
+    for check in data_checks(statements):
+        session.check_still_mine()
+        messages: list[str] = []
+        try:
+            messages = [str(row[0]) for row in session.query(check.sql)]
+        except psycopg.DataError as error:
+            messages = [f"{check.object}: {first_line(error)}"]
+        except psycopg.IntegrityError as error:
+            messages = [f"{check.object}: {first_line(error)}"]
+        if messages:
+            more = len(messages) - MESSAGES_MAX
+            shown = "; ".join(messages[:MESSAGES_MAX]) + (f"; and {more} more" if more > 0 else "")
+            raise Refused(
+                f"stored values do not fit the declared schema: {shown}",
+                reason="DataDoesNotFit",
+                hint="change these rows first, then plan again",
+            )
+
+
+def apply(session: Session, spec: JobSpec, plan: bytes, nonce: str, out: dict[str, Any]) -> None:
+    """Run a plan under the lock that the session holds; fills the result document.
+
+    :raises PtahkError: what ended it; ``out`` then says how certain and how far.
+    """
+    statements = read_plan(plan)
+    out["statementsTotal"] = len(statements)
+    _refuse_read_only(session)
+    if _settled_already(session, spec, out):
+        return
+    check_data(session, statements)
+    out["result"] = "unknown"  # the row may be committed from here on
+    out["mutationStarted"] = True
+    try:
+        out["notes"] += ledger.begin(session, spec, nonce, len(statements))
+    except ConnectionLost:
+        raise
+    except (PtahkError, psycopg.Error) as error:
+        # The server answered: the row's transaction is rolled back.
+        out["result"] = "refused"
+        out["mutationStarted"] = False
+        if isinstance(error, psycopg.Error):
+            raise Refused(
+                f"the attempt ledger cannot be written: {first_line(error)}",
+                reason="LedgerMissing",
+            ) from None
+        raise
+    _run_all(session, spec, statements, out)
+
+
+def rebind(session: Session, spec: JobSpec, nonce: str, out: dict[str, Any]) -> None:
+    """Accept another coordination digest for this database (C-6.15, C-11.17); runs nothing else."""
+    _refuse_read_only(session)
+    out["result"], out["mutationStarted"] = "unknown", True
+    out["notes"] += ledger.begin(session, spec, nonce, 0)
+    _run_all(session, spec, (), out)
+
+
+def _refuse_read_only(session: Session) -> None:
+    if session.query("SELECT current_setting('transaction_read_only')")[0][0] == "on":
+        raise Refused(
+            "the server gives this session read-only transactions (transaction_read_only=on)",
+            reason="ReadOnlyServer",
+        )
+
+
+def _settled_already(session: Session, spec: JobSpec, out: dict[str, Any]) -> bool:
+    """Re-inspect (C-10.3). True where the live state is the plan's desired one already.
+
+    :raises Refused: ``StalePlan``, naming the fingerprint that was expected.
+    """
+    with session.snapshot():
+        found = fingerprint(
+            read_catalog(session.query, Scope(tuple(spec.scope), tuple(spec.policy.exclude)))
+        )
+    if found == spec.observed_fingerprint and found != spec.desired_fingerprint:
+        return False
+    if found == spec.desired_fingerprint:
+        out["result"] = "alreadyConverged"
+        return True
+    out["result"] = "stale"
+    raise Refused(
+        f"the database changed since it was planned (observed={spec.observed_fingerprint}, "
+        f"now={found}): the plan is stale, nothing ran",
+        reason="StalePlan",
+        hint="plan again",
+    )
+
+
+def groups_of(
+    statements: Sequence[Statement], transaction_mode: str
+) -> Iterator[tuple[bool, list[Statement]]]:
+    """(in a transaction, its statements) in order; checks have run already."""
+    work = [statement for statement in statements if not statement.is_check]
+    if transaction_mode == "none":
+        yield from ((statement.transaction, [statement]) for statement in work)
+        return
+    for _, members in groupby(work, key=lambda statement: statement.group):
+        group = list(members)
+        if group[0].transaction:
+            yield True, group
+        else:
+            yield from ((False, [statement]) for statement in group)
+
+
+def _run_all(
+    session: Session, spec: JobSpec, statements: Sequence[Statement], out: dict[str, Any]
+) -> None:
+    groups = list(groups_of(statements, spec.policy.transaction_mode))
+    total = len(statements)
+    try:
+        for number, (transaction, group) in enumerate(groups, start=1):
+            last = number == len(groups)
+            out["statement"] = group[0].index
+            if transaction:
+                _run_transaction(session, spec, group, last, total, out)
+            else:
+                _run_alone(session, spec, group[0], last, total)
+            out["statementsDone"] = group[-1].index
+        if not groups:
+            ledger.finish(session, spec, "applied", _digest(spec, "applied", total))
+        out["statementsDone"] = total
+        out["result"] = "applied"
+        out.pop("statement", None)
+    except ConnectionLost:
+        raise
+    except (PtahkError, psycopg.Error) as error:
+        _record_failure(session, spec, out)
+        raise _after_start(error) from error
+    finally:
+        if not session.lost and not session.in_transaction:
+            with contextlib.suppress(PtahkError, psycopg.Error):
+                out["row"] = ledger.row_of(session, spec.operation_id)
+
+
+def _run_transaction(
+    session: Session,
+    spec: JobSpec,
+    group: Sequence[Statement],
+    last: bool,
+    total: int,
+    out: dict[str, Any],
+) -> None:
+    """One group, its progress and, of the last one, the ``finished`` row: all or nothing (P8)."""
+    delay, retries = RETRY_FIRST_S, 0
+    while True:
+        running = group[0]
+        try:
+            with session.transaction():
+                for running in group:
+                    out["statement"] = running.index
+                    session.check_still_mine(_lock_timeout(spec, running))
+                    session.run(running.sql)
+                # A deferred constraint fails here, not at a COMMIT that no statement explains.
+                session.run("SET CONSTRAINTS ALL IMMEDIATE")
+                ledger.done(session, spec, group[-1].index)
+                if last:
+                    ledger.finish(session, spec, "applied", _digest(spec, "applied", total))
+                session.check_still_mine()
+            return
+        except psycopg.Error as error:
+            if error.sqlstate != _LOCK_NOT_AVAILABLE:
+                raise _failed(session, running, total, error) from error
+            # Rolled back as a whole, so a busy moment does not burn an approval (P10).
+            retries += 1
+            if retries == 1:
+                out["notes"].append(f"statement {running.index} waited for a lock and was retried")
+            session.budget.pause(delay)
+            delay = min(RETRY_LAST_S, delay * 2)
+
+
+def _run_alone(
+    session: Session, spec: JobSpec, statement: Statement, last: bool, total: int
+) -> None:
+    """A statement that cannot be in a transaction, between its intent mark and its progress."""
+    session.check_still_mine()
+    ledger.intend(session, spec, statement.index)
+    session.check_still_mine(_lock_timeout(spec, statement))
+    try:
+        session.run(statement.sql)
+    except psycopg.Error as error:
+        raise _failed(session, statement, total, error) from error
+    session.settle(SETTLE_S)
+    with session.transaction():
+        ledger.done(session, spec, statement.index)
+        if last:
+            ledger.finish(session, spec, "applied", _digest(spec, "applied", total))
+
+
+def _failed(session: Session, statement: Statement, total: int, error: psycopg.Error) -> PtahkError:
+    if session.budget.stopping:
+        return Stopped(f"stopped on request during statement {statement.index} of {total}")
+    return StatementFailed(statement, total, error)
+
+
+def _after_start(error: PtahkError | psycopg.Error) -> PtahkError:
+    """An error of an attempt that had started: it ran and failed, whatever the cause (exit 5)."""
+    if isinstance(error, OperationFailed):
+        return error
+    if isinstance(error, PtahkError):
+        return OperationFailed(error.message, reason=error.reason, hint=error.hint)
+    return OperationFailed(first_line(error), reason="StatementFailed")
+
+
+def _lock_timeout(spec: JobSpec, statement: Statement) -> float:
+    own = statement.lock_timeout_s
+    return spec.policy.lock_timeout_seconds if own is None else float(own)
+
+
+def _record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
+    """Close the row as failed: it names what is committed. Without that the outcome is unknown."""
+    if session.lost:
+        return
+    try:
+        session.settle(SETTLE_S)
+        ledger.finish(session, spec, "failed", _digest(spec, "failed", int(out["statementsDone"])))
+    except (PtahkError, psycopg.Error):
+        return
+    out["result"] = "failed"
+
+
+def _digest(spec: JobSpec, outcome: str, done: int) -> str:
+    return digest.result_digest(
+        {
+            "operationId": spec.operation_id,
+            "planDigest": spec.plan_digest,
+            "outcome": outcome,
+            "statementsDone": done,
+        }
+    )

@@ -1,0 +1,139 @@
+"""Desired facts kept between runs, so that an unchanged declaration costs no load (planner.md).
+
+The key covers everything that decides how the server reads the declaration. A file that is
+damaged, foreign or of another version is not there: the declaration is loaded again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import ptahk
+from ptahk.executor.dialects.postgres.session import Session
+from ptahk.executor.planning.model import Catalog, ObjectId
+from ptahk.wire import canonical
+from ptahk.wire.jobspec import JobSpec
+
+FORMAT: Final = "ptahk desired facts 1"
+FILES_MAX: Final = 64
+BYTES_MAX: Final = 256 * 1024 * 1024
+_ATTACHED: Final = "attached"
+
+
+def key(session: Session, spec: JobSpec, source: Sequence[tuple[str, str]]) -> str:
+    """64 hex digits over whatever the desired facts depend on.
+
+    Declaration, server version, database settings, extensions on offer, roles, the role that
+    loads, template, scope options, and the code that reads them.
+    """
+    row = session.query(
+        "SELECT version(), current_user, d.encoding, d.datcollate, d.datctype,"
+        " (SELECT md5(string_agg(name || ' ' || version, ',' ORDER BY name, version))"
+        "   FROM pg_catalog.pg_available_extension_versions),"
+        " (SELECT md5(string_agg(concat_ws(' ', rolname, rolsuper), ',' ORDER BY rolname))"
+        "   FROM pg_catalog.pg_roles),"
+        " (SELECT md5(string_agg(r.rolname || ' ' || m.rolname, ',' ORDER BY 1))"
+        "   FROM pg_catalog.pg_auth_members a JOIN pg_catalog.pg_roles r ON r.oid = a.roleid"
+        "   JOIN pg_catalog.pg_roles m ON m.oid = a.member)"
+        " FROM pg_catalog.pg_database d WHERE d.datname = current_database()"
+    )[0]
+    policy = spec.policy
+    parts = [
+        FORMAT, ptahk.__version__, _code_digest(), [list(pair) for pair in source],
+        [str(value) for value in row], session.search_path,
+        policy.dev_template, sorted(policy.schemas), sorted(policy.exclude),
+    ]  # fmt: skip
+    return hashlib.sha256(canonical.encode(parts)).hexdigest()
+
+
+def _code_digest() -> str:
+    """Changes with the code that loads and reads, so that a new reader never meets old facts."""
+    here = Path(__file__).parent
+    stamps = [
+        (str(path.relative_to(here)), path.stat().st_size, path.stat().st_mtime_ns)
+        for folder in (here, here / "kinds")
+        for path in sorted(folder.glob("*.py"))
+    ]
+    return hashlib.sha256(repr(stamps).encode()).hexdigest()
+
+
+def load(folder: str | None, name: str) -> tuple[Catalog, dict[str, Any]] | None:
+    """The kept catalog and what was noted with it; None where there is none that is sound."""
+    if not folder:
+        return None
+    path = Path(folder) / f"desired-{name}.json"
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            return None
+        head, _, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if head != _head(body, name):
+        return None
+    try:
+        return _decode(json.loads(body))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def store(folder: str | None, name: str, catalog: Catalog, notes: Mapping[str, Any]) -> None:
+    """Keep a catalog; best effort. A reader sees a whole file or none."""
+    if not folder:
+        return
+    body = json.dumps(_encode(catalog, notes), separators=(",", ":")).encode("ascii")
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        handle, staging = tempfile.mkstemp(prefix=".desired-", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(_head(body, name) + b"\n" + body)
+            os.replace(staging, Path(folder) / f"desired-{name}.json")
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(staging)
+        _prune(Path(folder))
+
+
+def _head(body: bytes, name: str) -> bytes:
+    return f"{FORMAT} {name} {hashlib.sha256(body).hexdigest()}".encode("ascii")
+
+
+def _prune(folder: Path) -> None:
+    """Keep the newest files only."""
+    files = sorted(folder.glob("desired-*.json"), key=lambda path: -path.stat().st_mtime)
+    for path in files[FILES_MAX:]:
+        path.unlink(missing_ok=True)
+
+
+def _encode(catalog: Catalog, notes: Mapping[str, Any]) -> dict[str, Any]:
+    index = {oid: number for number, oid in enumerate(catalog.objects)}
+    context = {name: value for name, value in catalog.context.items() if name != _ATTACHED}
+    attached = catalog.context.get(_ATTACHED, {})
+    return {
+        "objects": [[oid.kind, list(oid.name), facts] for oid, facts in catalog.objects.items()],
+        "depends": [[index[a], index[b]] for a, b in sorted(catalog.depends)],
+        "context": context,
+        _ATTACHED: [[oid.kind, list(oid.name), facts] for oid, facts in attached.items()],
+        "notes": dict(notes),
+    }
+
+
+def _decode(value: dict[str, Any]) -> tuple[Catalog, dict[str, Any]]:
+    oids = [ObjectId(kind, tuple(name)) for kind, name, _ in value["objects"]]
+    facts = [item[2] for item in value["objects"]]
+    catalog = Catalog(
+        objects=dict(zip(oids, facts, strict=True)),
+        depends=frozenset((oids[a], oids[b]) for a, b in value["depends"]),
+        context={
+            **value["context"],
+            _ATTACHED: {ObjectId(kind, tuple(name)): item for kind, name, item in value[_ATTACHED]},
+        },
+    )
+    return catalog, value["notes"]

@@ -1,0 +1,242 @@
+"""Reads everything of one database within a scope: one set of queries for live and scratch.
+
+Every kind reads with a query or two of its own. Dependencies, comments, owners, privileges and
+extension membership are read here once for all of them, and joined by address in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ptahk.executor.dialects.postgres import shape
+from ptahk.executor.dialects.postgres.kinds import KINDS
+from ptahk.executor.planning.model import Address, Catalog, ObjectId, Query, Scope
+from ptahk.wire.digest import state_fingerprint
+
+LEDGER_SCHEMA = "ptahk"
+"""The attempt ledger's schema, excluded from everything (C-6.11)."""
+
+_SERVER = """
+select current_setting('server_version_num')::int, current_user::text,
+       current_setting('max_locks_per_transaction')::int
+         * (current_setting('max_connections')::int
+            + current_setting('max_prepared_transactions')::int)
+"""
+
+_DEPENDS = """
+select d.classid::int8, d.objid::int8, d.objsubid, d.refclassid::int8, d.refobjid::int8,
+       d.refobjsubid, d.deptype::text
+from pg_catalog.pg_depend d
+where d.objid >= 16384 and (d.refobjid >= 16384 or d.refclassid = 2615)
+  and not (d.classid = 1247 and d.refclassid in (1247, 1259) and d.deptype = 'i')
+  and not (d.classid = 2620 and d.deptype in ('i', 'P', 'S'))
+"""
+
+_COMMENTS = """
+select classoid::int8, objoid::int8, objsubid, description from pg_catalog.pg_description
+where objoid >= 16384 or classoid = 2615
+"""
+
+_OWNED = """
+with owned(class, id, sub, nsp, kind, owner, acl) as (
+  select 1259, oid, 0, relnamespace, case relkind when 'S' then 's' else 'r' end, relowner, relacl
+    from pg_catalog.pg_class where relkind in ('r', 'p', 'v', 'm', 'S', 'f')
+  union all
+  select 1259, c.oid, a.attnum, c.relnamespace, 'c', c.relowner, a.attacl
+    from pg_catalog.pg_attribute a join pg_catalog.pg_class c on c.oid = a.attrelid
+    where a.attacl is not null and a.attnum > 0 and not a.attisdropped
+  union all
+  select 2615, oid, 0, oid, 'n', nspowner, nspacl from pg_catalog.pg_namespace
+  union all
+  select 1255, oid, 0, pronamespace, 'f', proowner, proacl from pg_catalog.pg_proc
+  union all
+  select 1247, t.oid, 0, t.typnamespace, 'T', t.typowner, t.typacl from pg_catalog.pg_type t
+    where t.typtype in ('b', 'd', 'e', 'r', 'm', 'c') and t.typelem = 0
+      and (t.typrelid = 0 or exists (select from pg_catalog.pg_class c
+                                     where c.oid = t.typrelid and c.relkind = 'c'))
+  union all
+  select 2617, oid, 0, oprnamespace, '', oprowner, null from pg_catalog.pg_operator
+  union all
+  select 3456, oid, 0, collnamespace, '', collowner, null from pg_catalog.pg_collation
+  union all
+  select 3381, oid, 0, stxnamespace, '', stxowner, null from pg_catalog.pg_statistic_ext
+)
+select o.class::int8, o.id::int8, o.sub, case when o.kind = 'c' then null
+         else pg_catalog.pg_get_userbyid(o.owner)::text end,
+       (select pg_catalog.json_agg(pg_catalog.json_build_array(
+                 case when x.grantee = 0 then 'public' when x.grantee = o.owner then 'owner'
+                      else 'role' end,
+                 case when x.grantee in (0, o.owner) then ''
+                      else pg_catalog.pg_get_userbyid(x.grantee)::text end,
+                 x.privilege_type, x.is_grantable))
+          from pg_catalog.aclexplode(o.acl) x where o.acl is not null)
+       , o.acl is null,
+       (select pg_catalog.json_agg(pg_catalog.json_build_array(
+                 case when x.grantee = 0 then 'public' else 'owner' end, '',
+                 x.privilege_type, x.is_grantable))
+          from pg_catalog.aclexplode(pg_catalog.acldefault(o.kind::"char", o.owner)) x
+          where o.acl is not null)
+from owned o join pg_catalog.pg_namespace n on n.oid = o.nsp
+where n.nspname = any(%s)
+"""
+
+_SCHEMAS = """
+select n.nspname::text from pg_catalog.pg_namespace n
+where n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'ptahk')
+  and (n.nspname <> 'public' or exists (
+         select from pg_catalog.pg_depend d
+         where d.refclassid = 2615 and d.refobjid = n.oid and d.deptype = 'n'))
+  and not exists (select from pg_catalog.pg_depend d
+                  where d.classid = 2615 and d.objid = n.oid and d.deptype = 'e')
+order by 1
+"""
+
+
+def scope_of(query: Query) -> tuple[str, ...]:
+    """The schemas that hold user objects: of a scratch, what the declaration put there (C-10.6)."""
+    return tuple(row[0] for row in query(_SCHEMAS))
+
+
+def read_catalog(query: Query, scope: Scope) -> Catalog:
+    """Everything within ``scope``, ledger, extension members and excluded objects left out.
+
+    :param query: runs on one session with ``search_path = ''``, best in one repeatable-read
+        snapshot.
+    """
+    scope = Scope(tuple(s for s in scope.schemas if s != LEDGER_SCHEMA), scope.exclude)
+    objects: dict[ObjectId, dict[str, Any]] = {}
+    addresses: dict[Address, ObjectId] = {}
+    primary: dict[Address, ObjectId] = {}
+    sizes: dict[ObjectId, int] = {}
+    attached: dict[ObjectId, dict[str, Any]] = {}
+    version, user, lock_capacity = query(_SERVER)[0]
+    for kind in KINDS:
+        for oid, read in kind.read(query, scope):
+            facts = dict(read)
+            where = facts.pop("@", ())
+            if "@size" in facts:
+                sizes[oid] = facts.pop("@size")
+            if facts.pop("@attached", False):
+                attached[oid] = facts
+                continue
+            objects[oid] = facts
+            for address in where:
+                addresses[address] = oid
+            if where:
+                primary[where[0]] = oid
+    depends, members = _depends(query, addresses)
+    _attributes(query, scope, objects, primary)
+    left_out = _left_out(objects, members, scope)
+    if left_out:
+        objects = {oid: facts for oid, facts in objects.items() if oid not in left_out}
+    depends.update(shape.implied_dependencies(objects))
+    return Catalog(
+        objects=objects,
+        depends=frozenset((a, b) for a, b in depends if a in objects and b in objects),
+        sizes_bytes=sizes,
+        context={
+            "server_version": version,
+            "user": user,
+            "lock_capacity": lock_capacity,
+            "attached": attached,
+        },
+    )
+
+
+def _depends(
+    query: Query, addresses: Mapping[Address, ObjectId]
+) -> tuple[set[tuple[ObjectId, ObjectId]], set[ObjectId]]:
+    """Edges between known objects, and the objects that belong to an extension."""
+    depends: set[tuple[ObjectId, ObjectId]] = set()
+    members: set[ObjectId] = set()
+    find = addresses.get
+    for classid, objid, sub, refclass, refobj, refsub, deptype in query(_DEPENDS):
+        one = find((classid, objid, sub)) or (find((classid, objid, 0)) if sub else None)
+        if one is None:
+            continue
+        if deptype == "e":
+            members.add(one)
+            continue
+        other = find((refclass, refobj, refsub)) or (
+            find((refclass, refobj, 0)) if refsub else None
+        )
+        if other is None or other == one:
+            continue
+        if deptype in "ai" and one.kind == "sequence" and other.kind == "column":
+            continue  # ownership is a node of its own, so that default and sequence make no circle
+        depends.add((one, other))
+    return depends, members
+
+
+def _attributes(
+    query: Query,
+    scope: Scope,
+    objects: Mapping[ObjectId, dict[str, Any]],
+    primary: Mapping[Address, ObjectId],
+) -> None:
+    for classid, objid, sub, text in query(_COMMENTS):
+        oid = primary.get((classid, objid, sub))
+        if oid is not None:
+            objects[oid]["comment"] = text
+    rows = query(_OWNED, (list(scope.schemas),))
+    for classid, objid, sub, owner, acl, is_default, default in rows:
+        oid = primary.get((classid, objid, sub))
+        if oid is None:
+            continue
+        if owner is not None:
+            objects[oid]["owner"] = owner
+        if not is_default:
+            entries = _entries(acl)
+            if entries != _entries(default):
+                objects[oid]["acl"] = entries
+
+
+def _entries(acl: Iterable[list[Any]] | None) -> list[list[Any]]:
+    """Sorted, and one entry a privilege: the same one from two grantors says no more than one."""
+    strongest: dict[tuple[str, str, str], bool] = {}
+    for who, role, privilege, grantable in acl or ():
+        key = (who, role, privilege)
+        strongest[key] = strongest.get(key, False) or bool(grantable)
+    return [[*key, grantable] for key, grantable in sorted(strongest.items())]
+
+
+def _left_out(
+    objects: Mapping[ObjectId, Mapping[str, Any]], members: set[ObjectId], scope: Scope
+) -> set[ObjectId]:
+    """Extension members and excluded objects, each with everything that is a part of it."""
+    gone = {oid for oid in members if oid in objects}
+    matches = _matcher(scope.exclude)
+    if not gone and not scope.exclude:
+        return gone
+    for oid, facts in objects.items():
+        whole: ObjectId | None = oid
+        while whole is not None and whole not in gone and not matches(whole):
+            whole = shape.parent(whole, objects.get(whole, facts), objects)
+        if whole is not None:
+            gone.add(oid)
+    return gone
+
+
+def _matcher(globs: tuple[str, ...]) -> Callable[[ObjectId], bool]:
+    def matches(oid: ObjectId) -> bool:
+        if len(oid.name) < 2:
+            return False
+        name = f"{oid.name[0]}.{oid.name[1]}"
+        return any(fnmatchcase(name, glob) for glob in globs)
+
+    return matches
+
+
+def fingerprint(catalog: Catalog) -> str:
+    """Canonical digest of the objects; dependencies, sizes and context have no part in it."""
+    rows = [
+        [oid.kind, list(oid.name), facts]
+        for oid, facts in sorted(catalog.objects.items(), key=lambda item: _key(item[0]))
+    ]
+    return state_fingerprint(rows)
+
+
+def _key(oid: ObjectId) -> tuple[str, tuple[str, ...]]:
+    return oid.kind, oid.name

@@ -1,0 +1,198 @@
+"""PostgreSQL's planner: two catalogs and a policy to numbered statements, or refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from ptahk.executor.dialects.postgres import shape
+from ptahk.executor.dialects.postgres.catalog import fingerprint
+from ptahk.executor.dialects.postgres.grammar import GRAMMAR
+from ptahk.executor.dialects.postgres.prepare import Sides, prepare
+from ptahk.executor.planning.document import Statement
+from ptahk.executor.planning.groups import number
+from ptahk.executor.planning.model import Catalog, Context, ObjectId, PlanRefusal, Policy, Step
+from ptahk.executor.planning.plan import CHECK, make_steps
+
+LOCK_CAPACITY_DEFAULT = 6400
+"""Slots of the lock table of a server with default settings (64 × 100)."""
+
+LARGE_BYTES_MIN = 1024**3
+"""Above this a rewrite or an index build wants a deadline that a person chose (C-10.8)."""
+
+_BUILDS = frozenset({"CreateIndex", "BuildIndex", "AddPrimaryKey", "AddUnique", "AddExclusion"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """A plan, or why there is none.
+
+    ``refusals`` without statements: no plan can be made. With statements: the plan stands but
+    policy forbids it (``ProtectedTable``, ``DestructiveNotAllowed``, ``DeadlineTooShort``).
+    """
+
+    statements: tuple[Statement, ...]
+    refusals: tuple[PlanRefusal, ...]
+    notes: tuple[str, ...]
+    sizes_bytes: Mapping[int, int]
+    """Size of the table that a statement works on, by the statement's index; not in the plan."""
+    observed_fingerprint: str
+    desired_fingerprint: str
+    """What ``fingerprint`` of the live side will be once the plan has run."""
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+
+
+def plan(
+    current: Catalog,
+    desired: Catalog,
+    policy: Policy,
+    sizes_bytes: Mapping[ObjectId, int] | None = None,
+) -> PlanResult:
+    """Plan ``current`` → ``desired``; deterministic.
+
+    :param sizes_bytes: table sizes to judge by. Give the first inspection's to the second, so that
+        a growing table cannot make the two differ. Default: those of ``current``.
+    """
+    if sizes_bytes is not None:
+        current = Catalog(current.objects, current.depends, sizes_bytes, current.context)
+    sides = prepare(current, desired, policy)
+    observed = fingerprint(current)
+    expected = fingerprint(sides.expected)
+    ctx = _context(sides, policy)
+    made = make_steps(ctx, GRAMMAR)
+    refusals = [each for each in made if isinstance(each, PlanRefusal)]
+    if refusals:
+        return PlanResult((), tuple(refusals), (), {}, observed, expected)
+    steps = [each for each in made if isinstance(each, Step)]
+    capacity = current.context.get("lock_capacity", LOCK_CAPACITY_DEFAULT)
+    statements, forced = number(steps, capacity)
+    notes = []
+    if forced:
+        notes.append("not atomic: it would need more locks than the server may hold at once")
+    hints = list(_rename_hints(sides))
+    sizes = _sizes(ctx, steps)
+    verdicts = [
+        *_protected(ctx, steps),
+        *_destructive(policy, steps, hints),
+        *_too_long(policy, steps, sizes),
+    ]
+    return PlanResult(
+        statements, tuple(verdicts), (*notes, *hints), sizes, observed, expected, tuple(steps)
+    )
+
+
+def _context(sides: Sides, policy: Policy) -> Context:
+    parents: set[ObjectId] = set()
+    for catalog in (sides.current, sides.desired):
+        for oid, facts in catalog.objects.items():
+            if oid.kind == "table":
+                above = facts.get("inherits", ())
+                if "partition_of" in facts:
+                    above = [facts["partition_of"]]
+                parents.update(ObjectId("table", tuple(name)) for name in above)
+    return Context(
+        current=sides.current,
+        desired=sides.desired,
+        policy=policy,
+        server_version=sides.current.context.get("server_version", 0),
+        parents=frozenset(parents),
+    )
+
+
+def table_of(ctx: Context, oid: ObjectId) -> ObjectId | None:
+    """The live table that a statement on ``oid`` works on, if any."""
+    for catalog in (ctx.current, ctx.desired):
+        whole: ObjectId | None = oid
+        while whole is not None:
+            if whole.kind == "table":
+                return whole if whole in ctx.current.objects else None
+            facts = catalog.objects.get(whole)
+            if facts is None:
+                break
+            whole = shape.parent(whole, facts, catalog.objects)
+    return None
+
+
+def _sizes(ctx: Context, steps: Sequence[Step]) -> dict[int, int]:
+    totals = dict(ctx.current.sizes_bytes)
+    for oid, size in ctx.current.sizes_bytes.items():
+        above = ctx.current.objects.get(oid, {})
+        while "partition_of" in above:
+            parent = ObjectId("table", tuple(above["partition_of"]))
+            totals[parent] = totals.get(parent, 0) + size
+            above = ctx.current.objects.get(parent, {})
+    sizes: dict[int, int] = {}
+    for index, step in enumerate(steps, start=1):
+        table = table_of(ctx, step.object)
+        if table is not None and table in totals:
+            sizes[index] = totals[table]
+    return sizes
+
+
+def _protected(ctx: Context, steps: Sequence[Step]) -> Iterable[PlanRefusal]:
+    named = ctx.policy.protected_tables
+    if not named:
+        return
+    seen: set[ObjectId] = set()
+    for step in steps:
+        table = table_of(ctx, step.object)
+        if table is None or table in seen or step.kind == CHECK:
+            continue
+        full = ".".join(table.name)
+        if any(fnmatchcase(full, n if "." in n else f"*.{n}") for n in named):
+            seen.add(table)
+            message = f"{table} is protected and the plan changes it: {step.kind} {step.object}"
+            yield PlanRefusal("ProtectedTable", message, table)
+
+
+def _destructive(
+    policy: Policy, steps: Sequence[Step], hints: Sequence[str]
+) -> Iterable[PlanRefusal]:
+    losses = [step for step in steps if step.severity == "destructive"]
+    if not losses or policy.allow_destructive:
+        return
+    named = "; ".join(f"{step.kind} {step.object} ({step.reason})" for step in losses[:10])
+    more = f"; and {len(losses) - 10} more" if len(losses) > 10 else ""
+    hint = f". {hints[0]}" if hints else ""
+    message = f"the plan is destructive and allowDestructive is not set: {named}{more}{hint}"
+    yield PlanRefusal("DestructiveNotAllowed", message, losses[0].object)
+
+
+def _too_long(
+    policy: Policy, steps: Sequence[Step], sizes: Mapping[int, int]
+) -> Iterable[PlanRefusal]:
+    if policy.deadline_explicit:
+        return
+    for index, step in enumerate(steps, start=1):
+        long = step.kind in _BUILDS or "rewritten" in step.reason
+        if long and sizes.get(index, 0) > LARGE_BYTES_MIN:
+            message = (
+                f"{step.kind} {step.object} works on {sizes[index] // 1024**2} MiB: set"
+                " activeDeadlineSeconds to how long it may take"
+            )
+            yield PlanRefusal("DeadlineTooShort", message, step.object)
+
+
+def _rename_hints(sides: Sides) -> Iterable[str]:
+    """A drop beside a like-shaped create may have been meant as a rename; never guessed."""
+    live, declared = sides.current.objects, sides.desired.objects
+    gone = [o for o in live if o not in declared and o.kind in ("table", "column")]
+    fresh = [o for o in declared if o not in live and o.kind in ("table", "column")]
+    for old in sorted(gone):
+        for new in sorted(fresh):
+            if old.kind != new.kind:
+                continue
+            if old.kind == "column":
+                alike = old.name[:2] == new.name[:2] and live[old]["type"] == declared[new]["type"]
+            else:
+                alike = _columns(live, old) == _columns(declared, new)
+            if alike:
+                yield (
+                    f"if {old} was meant to become {new}, say so in policy.renames:"
+                    f" {'.'.join(old.name)} to {'.'.join(new.name)}"
+                )
+
+
+def _columns(objects: Mapping[ObjectId, object], table: ObjectId) -> set[str]:
+    return {o.name[2] for o in objects if o.kind == "column" and o.name[:2] == table.name}

@@ -1,0 +1,108 @@
+"""What is a part of what, which names clash, and what goes with what. Pure.
+
+The planner orders objects without knowing what they are; this is what it must know of
+PostgreSQL's kinds beside the recorded dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+from ptahk.executor.planning.model import Facts, ObjectId
+
+RELATIONS = ("table", "view", "matview")
+_PARTS_OF_RELATION = frozenset({"trigger", "rule", "policy"})
+
+NEVER_REBUILT = frozenset({"schema", "extension", "table", "column", "sequence"})
+"""Kinds that hold rows or counters, or others' objects: never dropped to be created again just
+because something they use is. They are asked to alter themselves instead."""
+
+INLINE = frozenset({"column", "default", "constraint"})
+"""Kinds that a new table's own statement can carry."""
+
+_RELATION_NAMES = frozenset({"table", "view", "matview", "sequence", "index", "composite"})
+_TYPE_NAMES = frozenset({"table", "view", "matview", "composite", "enum", "domain", "range"})
+_ROUTINES = frozenset({"function", "procedure", "aggregate"})
+
+
+def parents(oid: ObjectId, facts: Facts) -> Iterator[ObjectId]:
+    """What ``oid`` is a part of, and vanishes with, nearest first; some may not exist."""
+    kind, name = oid.kind, oid.name
+    if kind == "column" or kind == "constraint":
+        yield ObjectId("table", name[:2])
+    elif kind == "default":
+        yield ObjectId("column", name)
+    elif kind == "index":
+        for relation in ("table", "matview"):
+            yield ObjectId(relation, tuple(facts["table"]))
+    elif kind in _PARTS_OF_RELATION:
+        for relation in RELATIONS:
+            yield ObjectId(relation, name[:2])
+    elif kind == "domain constraint":
+        yield ObjectId("domain", name[:2])
+    elif kind == "sequence owner":
+        yield ObjectId("sequence", name)
+    elif kind == "sequence" and "owned_by" in facts:
+        yield ObjectId("column", tuple(facts["owned_by"]))
+
+
+def parent(oid: ObjectId, facts: Facts, objects: Container[ObjectId]) -> ObjectId | None:
+    """The first of ``parents`` that is in ``objects``."""
+    return next((whole for whole in parents(oid, facts) if whole in objects), None)
+
+
+def implied_dependencies(
+    objects: Mapping[ObjectId, Facts],
+) -> Iterator[tuple[ObjectId, ObjectId]]:
+    """Dependencies that ``pg_depend`` does not record: of parts, and of what owns a sequence."""
+    for oid, facts in objects.items():
+        kind = oid.kind
+        if kind == "sequence":
+            continue
+        for whole in parents(oid, facts):
+            if whole in objects:
+                yield oid, whole
+                break
+        if kind == "default" or kind == "constraint":
+            yield oid, ObjectId("table", oid.name[:2])
+        elif kind == "sequence owner":
+            yield oid, ObjectId("column", tuple(facts["owned_by"]))
+
+
+def names(oid: ObjectId, facts: Facts) -> Iterator[tuple[str, ...]]:
+    """Keys that no two objects can hold at one time: the old holder goes first."""
+    kind, name = oid.kind, oid.name
+    if kind in _RELATION_NAMES:
+        yield ("relation", *name)
+    if kind in _TYPE_NAMES:
+        yield ("type", *name)
+    if kind == "constraint" and facts.get("type") in ("p", "u", "x"):
+        yield ("relation", name[0], name[2])
+        if facts["type"] == "p":
+            yield ("primary key", name[0], name[1])
+    if kind in _ROUTINES:
+        yield ("routine", name[0], name[1])
+    if kind == "table" and "partition_of" in facts:
+        yield ("partitions", *facts["partition_of"])
+    if kind in ("column", "constraint", "default"):
+        yield (kind, *name)
+
+
+def inlines(oid: ObjectId, facts: Facts) -> bool:
+    """What ``CREATE TABLE`` (a default also ``ADD COLUMN``) can say itself.
+
+    Foreign keys come after all tables. NOT VALID means nothing on a table without rows, so a
+    constraint that is to stay so is added afterwards.
+    """
+    if oid.kind == "constraint":
+        return facts["type"] != "f" and not facts.get("not_valid")
+    return oid.kind in INLINE
+
+
+def label(oid: ObjectId, facts: Facts) -> str:
+    """The kind, with foreign keys and generated columns told apart."""
+    if oid.kind == "constraint" and facts["type"] == "f":
+        return "foreign key"
+    if oid.kind == "column" and "generated" in facts:
+        return "generated column"
+    return oid.kind
