@@ -33,10 +33,11 @@ from ptahk.engine.model.resource import (
     SchemaSpec,
     parse_spec,
 )
-from ptahk.engine.ports import Document, Key
+from ptahk.engine.ports import Document, Key, object_reference
 from ptahk.errors import UsageError
 from ptahk.wire import digest
 from ptahk.wire.dsn import TargetIdentity
+from ptahk.wire.planfile import PlanFile
 
 DEFAULT_NAME = "default"
 DEFAULT_ENGINE = "postgresql"
@@ -56,6 +57,11 @@ class Wanted:
     def key(self) -> Key:
         metadata = self.document["metadata"]
         return Key(SCHEMA, metadata["namespace"], metadata["name"])
+
+    @property
+    def reference(self) -> Document:
+        """``{apiVersion, kind, name, uid}``, as owner references hold it."""
+        return object_reference(self.document)
 
     @property
     def uid(self) -> str:
@@ -93,19 +99,46 @@ def wanted(
     if source.engine or "engine" not in target:
         target["engine"] = source.engine or DEFAULT_ENGINE
     _only_postgresql(target["engine"])
-    if place.key is not None:
-        if place.key.startswith(IMPLICIT_KEY) or not place.key:
-            raise UsageError(
-                f"not a coordination key (key={place.key!r}): it is empty or begins with "
-                f"{IMPLICIT_KEY!r}",
-                reason="InvalidCoordinationKey",
-                field="key",
-            )
-        target["coordinationKey"] = place.key
-    target.setdefault("coordinationKey", identity.local_key)
+    if place.key is not None or "coordinationKey" not in target:
+        target["coordinationKey"] = coordination_key(place, identity)
     _apply_policy(spec, policy, source)
     name = resource_name(ref, place.name) or (manifest or {}).get("metadata", {}).get("name")
     return _assemble(spec, name or DEFAULT_NAME, identity, files)
+
+
+def coordination_key(place: Place, identity: TargetIdentity) -> str:
+    """``--key``, or the key of a run that names no realm (C-14.5)."""
+    if place.key is None:
+        return identity.local_key
+    if place.key.startswith(IMPLICIT_KEY) or not place.key:
+        raise UsageError(
+            f"not a coordination key (key={place.key!r}): it is empty or begins with "
+            f"{IMPLICIT_KEY!r}",
+            reason="InvalidCoordinationKey",
+            field="key",
+        )
+    return place.key
+
+
+def of_plan(
+    place: Place,
+    source: Source,
+    options: PolicyOptions,
+    name: str,
+    identity: TargetIdentity,
+    saved: PlanFile,
+) -> Wanted:
+    """The resource that a plan file is of: policy and declaration are the plan's.
+
+    :param options: only those that no plan binds.
+    """
+    policy = saved.binding.policy.document()
+    spec: dict[str, Any] = {
+        "target": {"engine": saved.engine, "coordinationKey": coordination_key(place, identity)},
+        "policy": policy,
+    }
+    _apply_policy(spec, options, source)
+    return _assemble(spec, name, identity, saved.files, saved.source_gzip)
 
 
 def _only_postgresql(engine: str) -> None:
@@ -156,7 +189,11 @@ def duration(seconds: float) -> str:
 
 
 def _assemble(
-    spec: dict[str, Any], name: str, identity: TargetIdentity, files: Files | None
+    spec: dict[str, Any],
+    name: str,
+    identity: TargetIdentity,
+    files: Files | None,
+    data: bytes | None = None,
 ) -> Wanted:
     realm = digest.coordination_digest(spec["target"]["engine"], spec["target"]["coordinationKey"])
     uid = digest.local_resource_uid(realm, SCHEMA, name)
@@ -169,8 +206,10 @@ def _assemble(
     }
     bundle = None
     if files is not None:
-        owner = {"apiVersion": API_VERSION, "kind": SCHEMA, "name": name, "uid": uid}
-        bundle = bundle_of(namespace, owner, bundle_bytes(files), digest.source_digest(files))
+        owner = object_reference(document)
+        bundle = bundle_of(
+            namespace, owner, data or bundle_bytes(files), digest.source_digest(files)
+        )
         spec["desired"] = {"configMapRef": {"name": bundle["metadata"]["name"]}}
     return Wanted(document, bundle, identity, checked(spec))
 

@@ -185,33 +185,21 @@ def drift(document: Document) -> Iterator[Line]:
         yield f"  … and {hidden} more", "dim"
 
 
-OUTCOME_STYLES: Mapping[str, Style] = {
-    "Applied": "good",
-    "AlreadyConverged": "good",
-    "NoChanges": "good",
-    "NotStarted": "warning",
-    "Failed": "bad",
-    "Partial": "bad",
-    "Unknown": "bad",
-}
 _OUTCOMES = {
     "Applied": "applied and proved",
     "AlreadyConverged": "already as the plan wants it; nothing was run",
+    "Converged": "as declared; whether this apply did it is not known",
     "NoChanges": "nothing to change",
-    "NotStarted": "nothing was run; the database's own ledger says so",
-    "Failed": "failed; nothing was changed",
-    "Partial": "failed half-way",
-    "Unknown": "outcome unknown: something may have run",
 }
 
 
 def apply_result(document: Document) -> Iterator[Line]:
-    """How an apply ended."""
+    """How an apply ended well; what ended badly is an error."""
     outcome = document["outcome"]
     text = f"{title(document['resource'])}: {_OUTCOMES[outcome]}"
-    if outcome in {"Applied", "Partial"} and document["statements"]:
-        text += f" ({document['statementsDone']} of {count(document['statements'], 'statement')})"
-    yield text + ".", OUTCOME_STYLES[outcome]
+    if outcome == "Applied":
+        text += f" ({count(document['statementsDone'], 'statement')})"
+    yield text + ".", "good"
     if document["message"]:
         yield visible(f"  {document['message']}"), ""
     if document["plan"]:

@@ -17,6 +17,7 @@ from ptahk.backends.local.jobs import DIRECTORY, LocalJobs, LocalSurroundings, c
 from ptahk.backends.local.objects import LocalObjects
 from ptahk.backends.local.statefile import os_fault
 from ptahk.backends.system import SystemClock, SystemEntropy
+from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import Ports, Recorder, Store
 from ptahk.errors import PtahkError, Refused
 
@@ -34,6 +35,7 @@ class World:
 
     ports: Ports
     jobs: LocalJobs
+    objects: LocalObjects
     state: Path | None
     """None: in memory; nothing outlives the command."""
     why_not_durable: str = ""
@@ -84,7 +86,7 @@ def local_world(
             entropy=SystemEntropy(),
             recorder=recorder,
         )
-        yield World(ports, jobs, None if why else state, why)
+        yield World(ports, jobs, objects, None if why else state, why)
 
 
 def _cache(state: Path) -> Path | None:
@@ -130,3 +132,27 @@ def one_command_at_a_time(state: Path | None, uid: str, name: str) -> Iterator[N
         yield
     finally:
         os.close(handle)
+
+
+def busy(state: Path | None, uid: str) -> bool:
+    """Whether a command is working on the resource now."""
+    if state is None:
+        return False
+    try:
+        handle = os.open(state / "locks" / uid, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def wait_for_change(world: World, timeout_s: float) -> None:
+    """Return as soon as a resource changed, or after ``timeout_s``."""
+    since = world.objects.resource_version
+    for _ in world.objects.watch(SCHEMA, None, since, timeout_s):
+        return

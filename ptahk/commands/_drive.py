@@ -1,0 +1,273 @@
+"""Runs passes over one local resource until its request is answered.
+
+The engine decides and remembers; this loop only calls it again, waits where it says to wait, and
+stops where a person says so. Stopping loses nothing: the claim is stored, and the same command
+goes on from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from ptahk.commands._render import Messages
+from ptahk.commands._resource import Wanted
+from ptahk.commands._wiring import World
+from ptahk.engine import driver
+from ptahk.engine.model import status as status_model
+from ptahk.engine.model.resource import REQUEST, Request, RequestType, request_text
+from ptahk.engine.model.status import Answer, Status
+from ptahk.engine.ports import (
+    AlreadyExists,
+    Conflict,
+    Document,
+    Indeterminate,
+    Key,
+    NotFound,
+    PortError,
+    key_of,
+)
+from ptahk.errors import (
+    InternalError,
+    OperationFailed,
+    OutcomeUnknown,
+    PtahkError,
+    Refused,
+    Unreachable,
+    UsageError,
+)
+
+WAIT_MAX_S = 30.0
+"""Longest single wait: an upper bound, not a poll; the end of a Job wakes us."""
+WRITES_MAX = 10
+"""Tries of one compare-and-swap; another process writes in milliseconds."""
+
+CLASSES: dict[int, type[PtahkError]] = {
+    2: UsageError,
+    3: Refused,
+    4: OutcomeUnknown,
+    5: OperationFailed,
+    6: Unreachable,
+    70: InternalError,
+}
+
+
+class Interrupts:
+    """Ctrl-C once asks for a clean stop; twice stops now."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self.asked = False
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Interrupts]:
+        """Handle SIGINT while the block runs."""
+        before = signal.signal(signal.SIGINT, self._arrived)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    @contextlib.contextmanager
+    def immediate(self) -> Iterator[None]:
+        """Let Ctrl-C end the block at once, as at a question."""
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        self._wake()
+
+
+class Drive:
+    """One command's work on one resource.
+
+    :param deadline_s: on the world's monotonic clock; None: no bound.
+    :param follow: the command that shows what is still running, for messages.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        key: Key,
+        messages: Messages,
+        interrupts: Interrupts,
+        *,
+        deadline_s: float | None,
+        follow: str,
+    ) -> None:
+        self._world = world
+        self._key = key
+        self._messages = messages
+        self.interrupts = interrupts
+        self._deadline_s = deadline_s
+        self._follow = follow
+
+    def resource(self) -> Document | None:
+        """The stored document, or None."""
+        with store_faults():
+            try:
+                return self._world.ports.objects.get(self._key)
+            except NotFound:
+                return None
+
+    def status(self) -> Status:
+        """The stored status; a fresh one where there is none."""
+        document = self.resource()
+        if document is None:
+            return Status("")
+        return read_status(document)
+
+    def ask(
+        self,
+        wanted: Wanted,
+        type_: RequestType,
+        *,
+        plan: str | None = None,
+        declaration: bool = False,
+    ) -> Answer:
+        """Store the resource with a new request, and run passes until it is answered.
+
+        :raises KeyboardInterrupt: Ctrl-C; what is still running was said.
+        :raises PtahkError: the time is up, or the store failed.
+        """
+        request = Request(self._world.ports.entropy.operation_id(), type_, plan, declaration)
+        self._store(wanted, request)
+        return self.until_answered(request.id)
+
+    def until_answered(self, request_id: str) -> Answer:
+        """Run passes until the request with this id is answered."""
+        while True:
+            status = self.status()
+            answer = status.request
+            if answer is not None and answer.id == request_id and answer.state == "Done":
+                return answer
+            if self.interrupts.asked:
+                self._say_what_runs(status)
+                raise KeyboardInterrupt
+            self._check_time(status)
+            result = driver.run_pass(self._world.ports, self._key)
+            self._wait(result)
+
+    def _wait(self, result: driver.PassResult) -> None:
+        clock = self._world.ports.clock
+        delay = WAIT_MAX_S
+        if result.requeue is not None:
+            delay = min(delay, result.requeue.at - clock.monotonic())
+        if self._deadline_s is not None:
+            delay = min(delay, self._deadline_s - clock.monotonic())
+        if delay > 0 and not self.interrupts.asked:
+            self._world.jobs.wait(delay)
+
+    def _check_time(self, status: Status) -> None:
+        if self._deadline_s is None or self._world.ports.clock.monotonic() < self._deadline_s:
+            return
+        claim = status.active_operation
+        owed = status.pending_observation
+        mutates = claim is not None and claim.type == "Apply" and claim.dispatch_started
+        if claim is not None and mutates:
+            raise OutcomeUnknown(
+                f"time is up (--timeout) while Apply {claim.operation_id} is running",
+                reason="TimedOut",
+                hint=f"{self._follow} shows it; the same command goes on with it.",
+            )
+        if owed is not None:
+            raise OutcomeUnknown(
+                f"time is up (--timeout) before Apply {owed.operation_id} was proved",
+                reason="TimedOut",
+                hint="The same command goes on with the proof.",
+            )
+        raise OperationFailed(
+            "time is up (--timeout): nothing was changed",
+            reason="TimedOut",
+            hint="Run the same command again, with more time.",
+        )
+
+    def _say_what_runs(self, status: Status) -> None:
+        claim = status.active_operation
+        if claim is not None and claim.dispatch_started and claim.outcome is None:
+            self._messages.always(
+                f"Stopped. {claim.type} {claim.operation_id} is still running (job "
+                f"{claim.job_name}); follow it with: {self._follow}. The same command goes on."
+            )
+        elif status.pending_observation is not None:
+            proof = status.pending_observation
+            self._messages.always(
+                f"Stopped. The proof of Apply {proof.operation_id} is owed; the same command "
+                f"goes on with it, and {self._follow} shows it."
+            )
+        else:
+            self._messages.always("Stopped. Nothing is running; the same command goes on.")
+
+    def _store(self, wanted: Wanted, request: Request) -> None:
+        objects = self._world.ports.objects
+        with store_faults():
+            for _ in range(WRITES_MAX):
+                try:
+                    stored = self.resource() or objects.create(wanted.document)
+                    if stored["metadata"]["uid"] != wanted.uid:
+                        raise InternalError("a resource of that name has another UID")
+                    create_once(self._world, wanted.bundle)
+                    metadata = dict(stored["metadata"])
+                    annotations = dict(metadata.get("annotations") or {})
+                    annotations[REQUEST] = request_text(request)
+                    metadata["annotations"] = annotations
+                    objects.replace(
+                        {**stored, "metadata": metadata, "spec": wanted.document["spec"]}
+                    )
+                    return
+                except (Conflict, AlreadyExists, Indeterminate, NotFound):
+                    continue  # the next look shows whether the write landed
+        raise Unreachable("the store does not take the request", reason="StoreFault")
+
+
+def create_once(world: World, document: Document | None) -> None:
+    """Create an immutable document whose name comes from its content, or find that it is there."""
+    if document is None:
+        return
+    objects = world.ports.objects
+    try:
+        objects.create(document)
+    except (AlreadyExists, Indeterminate):
+        objects.get(key_of(document))
+
+
+def read_status(document: Document) -> Status:
+    """A resource's status. :raises Refused: it is not one that this ptahk can read."""
+    try:
+        return status_model.parse(document.get("status"), document["metadata"]["uid"])
+    except ValueError as error:
+        raise Refused(
+            f"stored status of {document['metadata']['name']} cannot be read: {error}",
+            reason="StatusUnreadable",
+            hint="Use the ptahk that wrote it; do not edit status by hand.",
+        ) from None
+
+
+@contextlib.contextmanager
+def store_faults() -> Iterator[None]:
+    """The port's errors as what a person is told."""
+    try:
+        yield
+    except PortError as error:
+        if isinstance(error.__cause__, PtahkError):
+            raise error.__cause__ from None
+        raise Unreachable(
+            f"the store failed ({type(error).__name__}): {error}", reason="StoreFault"
+        ) from error
+
+
+def failure(answer: Answer) -> PtahkError:
+    """An answer that is no success, as the error that a command ends with."""
+    kind = CLASSES.get(answer.exit_code, OperationFailed)
+    message = answer.message or answer.reason
+    if answer.exit_code == OutcomeUnknown.exit_code and answer.operation_id:
+        message += f" (operation={answer.operation_id})"
+    return kind(message, reason=answer.reason or None, field=answer.field, hint=answer.hint)

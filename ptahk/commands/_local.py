@@ -1,0 +1,281 @@
+"""One local command's session: what it was told, its world, and the drive over one resource."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import json
+import shlex
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ptahk.commands import _inputs, _resource, _wiring
+from ptahk.commands._drive import Drive, Interrupts, failure, store_faults
+from ptahk.commands._options import (
+    Common,
+    Place,
+    PolicyOptions,
+    Source,
+    parse_duration,
+    require_local,
+)
+from ptahk.commands._render import Messages
+from ptahk.engine.model.plan import PLAN_RAW_BYTES_MAX, Plan, parse_plan, plan_name
+from ptahk.engine.model.resource import CONFIG_MAP, PLAN, PLAN_KEY, RESOURCE_UID
+from ptahk.engine.model.status import Status
+from ptahk.engine.ports import Document, Key, NotFound
+from ptahk.errors import Refused, UsageError
+from ptahk.wire import dsn
+from ptahk.wire.dsn import TargetIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The option groups of one command line."""
+
+    common: Common
+    place: Place
+    source: Source
+    policy: PolicyOptions
+    ref: str | None = None
+    timeout: str | None = None
+
+    @property
+    def timeout_s(self) -> float | None:
+        return None if self.timeout is None else parse_duration(self.timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An open world with the resource that the command is about."""
+
+    told: Told
+    wanted: _resource.Wanted
+    world: _wiring.World
+    drive: Drive
+    messages: Messages
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A published plan with its raw bytes."""
+
+    plan: Plan
+    data: bytes
+
+
+class Progress:
+    """The engine's recorder: each durable step as a line on standard error."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+
+    def event(self, key: Key, type: Literal["Normal", "Warning"], reason: str, text: str) -> None:
+        line = f"{reason}: {text}" if text else reason
+        if type == "Warning":
+            self._messages.note(line, "warning")
+        else:
+            self._messages.step(line)
+
+
+def target(place: Place, engine: str) -> tuple[str, TargetIdentity]:
+    """The database URL and the identity of its target.
+
+    :raises UsageError: there is none, or it has no single meaning. Nothing quotes it.
+    """
+    url = _inputs.read_url(place)
+    return url, dsn.identify(url, engine=engine, os_user=_inputs.os_user())
+
+
+def read_manifest(place: Place) -> tuple[Mapping[str, Any] | None, _inputs.Files | None]:
+    """The PtahSchema of ``-f``, and the declaration beside it where it names a ConfigMap."""
+    if place.manifest is None:
+        return None, None
+    from ptahk.commands import _manifests
+
+    return _manifests.one_schema(place.manifest, place.name)
+
+
+def interpret(told: Told) -> tuple[_resource.Wanted, str]:
+    """What the command line means: the resource, and the URL for child processes.
+
+    :raises UsageError: it is no local run, or something in it is not valid.
+    """
+    require_local(told.place, told.source)
+    manifest, declared = read_manifest(told.place)
+    engine = told.source.engine or _engine_of(manifest)
+    url, identity = target(told.place, engine)
+    files = _inputs.read_files(told.source)
+    found = _resource.wanted(
+        told.place,
+        told.source,
+        told.policy,
+        ref=told.ref,
+        identity=identity,
+        files=declared if files is None else files,
+        manifest=manifest,
+    )
+    return found, url
+
+
+def _engine_of(manifest: Mapping[str, Any] | None) -> str:
+    spec = (manifest or {}).get("spec", {})
+    return str(spec.get("target", {}).get("engine", _resource.DEFAULT_ENGINE))
+
+
+@contextlib.contextmanager
+def session(
+    told: Told,
+    found: _resource.Wanted,
+    url: str,
+    durability: _wiring.Durability,
+) -> Iterator[Session]:
+    """Open the world and hold the resource against a second command.
+
+    :raises PtahkError: the store cannot be used, the resource is held, or a stored claim was made
+        with another URL (C-14.6).
+    """
+    messages = Messages(told.common)
+    dev_url = None
+    if told.source.dev_url_env is not None:
+        dev_url = _inputs.url_of_environment(told.source.dev_url_env, "dev-url-env")
+        dsn.identify(dev_url, engine=_resource.DEFAULT_ENGINE, os_user=_inputs.os_user())
+    state = _inputs.state_directory(told.place)
+    opened = _wiring.local_world(state, durability, Progress(messages), url=url, dev_url=dev_url)
+    with opened as world:
+        if world.state is None:
+            messages.note(f"Nothing is kept: {world.why_not_durable}")
+        name = found.document["metadata"]["name"]
+        interrupts = Interrupts(world.jobs.wake)
+        with (
+            _wiring.one_command_at_a_time(world.state, found.uid, name),
+            interrupts.listening(),
+        ):
+            now = world.ports.clock.monotonic()
+            limit = told.timeout_s
+            drive = Drive(
+                world,
+                found.key,
+                messages,
+                interrupts,
+                deadline_s=None if limit is None else now + limit,
+                follow=follow_command(told.place, name),
+            )
+            check_same_target(drive.status(), found.identity)
+            yield Session(told, found, world, drive, messages)
+
+
+def follow_command(place: Place, name: str) -> str:
+    """The command that shows what is still running."""
+    words = ["ptahk", "status", f"schema/{name}", "--local", "--watch"]
+    if place.state:
+        words += ["--state", str(Path(place.state))]
+    return shlex.join(words)
+
+
+def check_same_target(status: Status, identity: TargetIdentity) -> None:
+    """Refuse to go on with a claim that was made with another URL (C-14.6).
+
+    :raises Refused: names the operation.
+    """
+    claim, owed = status.active_operation, status.pending_observation
+    for operation_id, inputs in (
+        (claim and claim.operation_id, claim and claim.inputs),
+        (owed and owed.operation_id, owed and owed.inputs),
+    ):
+        stored = (inputs or {}).get("targetIdentity")
+        if stored is not None and stored != identity.digest:
+            raise Refused(
+                f"operation {operation_id} was started with another database URL: this one "
+                "describes another database, role or route",
+                reason="TargetMismatch",
+                field="url-env",
+                hint="Run the command again with the URL that the operation was started with.",
+            )
+
+
+def make_plan(session: Session) -> Made:
+    """Ask for a plan. :raises PtahkError: it was refused, or could not be made."""
+    answer = session.drive.ask(session.wanted, "plan")
+    if answer.outcome != "Succeeded" or answer.plan is None:
+        raise failure(answer)
+    return stored_plan(session.world, session.wanted.key.namespace, answer.plan)
+
+
+def stored_plan(world: _wiring.World, namespace: str, fingerprint: str) -> Made:
+    """A published plan and its raw bytes.
+
+    :raises Refused: it is not kept here, or its bytes cannot be read.
+    """
+    name = plan_name(fingerprint)
+    try:
+        with store_faults():
+            try:
+                plan = parse_plan(world.ports.objects.get(Key(PLAN, namespace, name)))
+                bundle = world.ports.objects.get(Key(CONFIG_MAP, namespace, name))
+            except NotFound:
+                raise Refused(
+                    f"no such plan (plan={fingerprint})", reason="PlanMissing", hint="Plan again."
+                ) from None
+        return Made(plan, unzip(base64.b64decode(bundle["binaryData"][PLAN_KEY])))
+    except (ValueError, KeyError) as error:
+        raise Refused(
+            f"plan cannot be read (plan={fingerprint}): {error}",
+            reason="PlanDamaged",
+            hint="Plan again.",
+        ) from None
+
+
+def statement_count(data: bytes) -> int:
+    """Statements of raw plan bytes. :raises UsageError: they are no plan."""
+    try:
+        return len(json.loads(data)["statements"])
+    except (ValueError, KeyError, TypeError):
+        raise UsageError("plan bytes are no plan (plan)", reason="InvalidPlanFile") from None
+
+
+def unzip(data: bytes) -> bytes:
+    """The raw plan bytes. :raises ValueError: they are no gzip, or too large."""
+    try:
+        with gzip.GzipFile(fileobj=_reader(data)) as file:
+            raw = file.read(PLAN_RAW_BYTES_MAX + 1)
+    except (OSError, EOFError, zlib.error):
+        raise ValueError("not gzip") from None
+    if len(raw) > PLAN_RAW_BYTES_MAX:
+        raise ValueError("larger than a plan may be")
+    return raw
+
+
+def _reader(data: bytes) -> Any:
+    import io
+
+    return io.BytesIO(data)
+
+
+def plans_of(world: _wiring.World, owner: Document) -> list[Plan]:
+    """The kept plans of a resource, oldest first; one that cannot be read is left out."""
+    metadata = owner["metadata"]
+    with store_faults():
+        documents = world.ports.objects.list(
+            PLAN, metadata["namespace"], {RESOURCE_UID: metadata["uid"]}
+        )
+    found = []
+    for document in documents:
+        with contextlib.suppress(ValueError):
+            found.append(parse_plan(document))
+    return sorted(found, key=lambda plan: (plan.spec.time, plan.name))
+
+
+def require_source(found: _resource.Wanted) -> None:
+    """:raises UsageError: nothing is declared."""
+    if found.spec.desired is None:
+        raise UsageError(
+            "nothing is declared",
+            reason="SourceMissing",
+            field="schema",
+            hint="Give --schema FILE, --schema-dir DIR, or a manifest with -f.",
+        )
