@@ -1,8 +1,8 @@
 """The command table, logging, signals, and the way from an error to an exit code (cli.md).
 
 A command's module is imported only when that command runs; help and errors about the table need
-none of them. A command is a function for ``typer.Typer.command`` (or a ``typer.Typer`` with
-subcommands) that returns its exit code, or None for 0.
+none of them. A command is a function for ``typer.Typer.command`` that returns its exit code, or
+None for 0; or a table of such functions, as ``digest``.
 """
 
 import importlib
@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import FrameType
@@ -23,7 +23,9 @@ from typer.exceptions import TyperException
 from ptahk import __version__
 from ptahk.errors import InternalError, PtahkError, UsageError
 
-COMMANDS: dict[str, tuple[str, str, str]] = {
+Table = Mapping[str, tuple[str, str, str]]
+
+COMMANDS: Table = {
     "plan": ("ptahk.commands.plan", "plan", "Show what would change, and save it with --out."),
     "apply": ("ptahk.commands.apply", "apply", "Change the database exactly once, and prove it."),
     "observe": ("ptahk.commands.observe", "observe", "Report drift; reads only."),
@@ -35,7 +37,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "acknowledge",
         "Settle what only a person can settle.",
     ),
-    "digest": ("ptahk.commands.digest", "app", "Print the digest of a realm, a target or a plan."),
+    "digest": (
+        "ptahk.commands.digest",
+        "COMMANDS",
+        "Print the digest of a realm, a target or a plan.",
+    ),
     "census": ("ptahk.commands.census", "census", "Who claims which database; conflicts first."),
     "release-lock": (
         "ptahk.commands.release_lock",
@@ -79,38 +85,43 @@ class Wishes:
 
 
 class CommandTable(TyperGroup):
-    """The root command: looks names up in ``COMMANDS`` and imports late."""
+    """Looks names up in a table, and imports late: ``COMMANDS`` at the root."""
+
+    table: Table = COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return load(cmd_name) if cmd_name in COMMANDS else None
+        return load(self.table, cmd_name) if cmd_name in self.table else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = args[0][:NAME_WIDTH_MAX]
-        if args[0] not in COMMANDS:
-            near = get_close_matches(name, COMMANDS, n=1)
-            guess = f"Did you mean {near[0]!r}?" if near else "'ptahk --help' lists them all."
+        if args[0] not in self.table:
+            name = args[0][:NAME_WIDTH_MAX]
+            near = get_close_matches(name, self.table, n=1)
+            path = ctx.command_path
+            guess = f"Did you mean {near[0]!r}?" if near else f"'{path} --help' lists them all."
             raise UsageError(f"no such command ({name!r})", reason="UnknownCommand", hint=guess)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, _, line) in self.table.items()])
 
 
-def load(name: str) -> Any:
-    """Import one command of the table and build its parser."""
-    module, attribute, line = COMMANDS[name]
+def load(commands: Table, name: str) -> Any:
+    """Import one command of a table and build its parser."""
+    module, attribute, line = commands[name]
     target = getattr(importlib.import_module(module), attribute)
-    if not isinstance(target, typer.Typer):
+    if callable(target):
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(name, short_help=line)(target)
-        target = app
-    command = typer.main.get_command(target)
-    command.name = name
-    return command
+        command = typer.main.get_command(app)
+        command.name = name
+        return command
+    group = CommandTable(name=name, help=line, rich_markup_mode=None)
+    group.table = target
+    return group
 
 
 def table() -> Any:

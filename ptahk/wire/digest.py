@@ -22,6 +22,7 @@ TargetIdentityDigest = NewType("TargetIdentityDigest", str)
 SourceDigest = NewType("SourceDigest", str)
 PlanDigest = NewType("PlanDigest", str)
 PlanFingerprint = NewType("PlanFingerprint", str)
+PlanFileDigest = NewType("PlanFileDigest", str)
 PolicyDigest = NewType("PolicyDigest", str)
 StateFingerprint = NewType("StateFingerprint", str)
 InputFingerprint = NewType("InputFingerprint", str)
@@ -42,9 +43,10 @@ _FAMILIES: dict[str, EngineFamily] = {
     "mysql": "mysql",
     "mariadb": "mysql",
 }
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_OPERATION_WORD = re.compile(r"[a-z]{1,12}")
-_EPOCH = re.compile(r"([1-9][0-9]{0,15})\.([0-9a-f]{16})")
+# Plain texts: compiled at their first use, which `ptahk digest` never comes to.
+_DIGEST = r"sha256:[0-9a-f]{64}"
+_OPERATION_WORD = r"[a-z]{1,12}"
+_EPOCH = r"([1-9][0-9]{0,15})\.([0-9a-f]{16})"
 
 
 def engine_family(engine: str) -> EngineFamily:
@@ -64,7 +66,7 @@ def engine_family(engine: str) -> EngineFamily:
 
 def is_digest(text: object) -> bool:
     """True for ``sha256:`` and 64 lower-case hex digits, and nothing else."""
-    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
+    return isinstance(text, str) and re.fullmatch(_DIGEST, text) is not None
 
 
 def coordination_digest(engine: str, key: str) -> CoordinationDigest:
@@ -91,7 +93,7 @@ def coordination_digest(engine: str, key: str) -> CoordinationDigest:
 
 def lease_name(digest: CoordinationDigest) -> LeaseName:
     """The realm's Lease: ``ptahk-`` and the 64 hex digits (C-6.1)."""
-    return LeaseName("ptahk-" + _hex(digest))
+    return LeaseName("ptahk-" + digest.removeprefix("sha256:"))
 
 
 def holder(resource_uid: str, operation_id: str) -> HolderIdentity:
@@ -177,10 +179,52 @@ class PlanBinding:
             "protocolVersion": self.protocol_version,
         }
 
+    @classmethod
+    def of_document(cls, document: Any) -> "PlanBinding":
+        """The inverse of ``document``; exactly its form is accepted.
+
+        :raises ValueError: anything else.
+        """
+        try:
+            policy = document["policy"]
+            binding = cls(
+                resource_uid=document["resourceUID"],
+                plan_digest=PlanDigest(document["planDigest"]),
+                source_digest=SourceDigest(document["sourceDigest"]),
+                coordination_digest=CoordinationDigest(document["coordinationDigest"]),
+                target_identity_digest=TargetIdentityDigest(document["targetIdentityDigest"]),
+                observed_state=StateFingerprint(document["observedState"]),
+                desired_state=StateFingerprint(document["desiredState"]),
+                policy=PolicyBinding(
+                    apply=policy["apply"],
+                    allow_destructive=policy["allowDestructive"],
+                    schemas=tuple(policy["schemas"]),
+                    exclude=tuple(policy["exclude"]),
+                    protected_tables=tuple(policy["protectedTables"]),
+                    privileges=policy["privileges"],
+                    partitions=policy["partitions"],
+                    renames=tuple((pair["from"], pair["to"]) for pair in policy["renames"]),
+                    transaction_mode=policy["transactionMode"],
+                ),
+                executor_version=document["executorVersion"],
+                protocol_version=document["protocolVersion"],
+            )
+            same = canonical.encode(binding.document()) == canonical.encode(document)
+        except (KeyError, TypeError, canonical.CanonicalError):
+            same = False
+        if not same:
+            raise ValueError("not the inputs of a plan's fingerprint")
+        return binding
+
 
 def plan_fingerprint(binding: PlanBinding) -> PlanFingerprint:
     """What a person approves (C-7.2)."""
     return PlanFingerprint(_named("ptahk.dev/plan-fingerprint/v1", binding.document()))
+
+
+def plan_file_digest(document: dict[str, Any]) -> PlanFileDigest:
+    """Everything in a plan file but the digest itself (C-7.3): finds an edit of any byte."""
+    return PlanFileDigest(_named("ptahk.dev/plan-file/v1", document))
 
 
 def policy_digest(policy: PolicyBinding) -> PolicyDigest:
@@ -234,7 +278,7 @@ def job_name(
     :param attempt: counted from 1.
     """
     word = operation.lower()
-    assert _OPERATION_WORD.fullmatch(word), "an operation is one short word"
+    assert re.fullmatch(_OPERATION_WORD, word), "an operation is one short word"
     folded = _named("ptahk.dev/job-name/v1", resource_uid, word, operation_id, inputs, attempt)
     name = f"ptahk-op-{word}-{_hex(folded)[:32]}"
     assert len(name) <= JOB_NAME_MAX, "bounded by the word's length"
@@ -285,7 +329,7 @@ class Epoch:
     continuity: str
 
     def __post_init__(self) -> None:
-        if not _EPOCH.fullmatch(str(self)) or self.number > canonical.INTEGER_MAX:
+        if not re.fullmatch(_EPOCH, str(self)) or self.number > canonical.INTEGER_MAX:
             raise ValueError("an epoch is NUMBER.HEX: at least 1, and 16 lower-case hex digits")
 
     def __str__(self) -> str:
@@ -297,7 +341,7 @@ class Epoch:
 
         :raises ValueError: anything else.
         """
-        match = _EPOCH.fullmatch(text)
+        match = re.fullmatch(_EPOCH, text)
         if match is None:
             raise ValueError("an epoch is NUMBER.HEX: at least 1, and 16 lower-case hex digits")
         return cls(int(match[1]), match[2])

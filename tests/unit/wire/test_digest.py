@@ -47,6 +47,7 @@ GOLDEN = {
     "state": BINDING.desired_state,
     "policy": d.policy_digest(POLICY),
     "fingerprint": d.plan_fingerprint(BINDING),
+    "plan file": d.plan_file_digest({"kind": "PlanFile"}),
     "inputs": d.input_fingerprint("Plan", {"source": "x"}),
     "admission snapshot": d.admission_snapshot_digest({"a": 1}),
     "local snapshot": d.local_snapshot_digest({"a": 1}),
@@ -57,6 +58,7 @@ GOLDEN = {
     "lock": str(d.advisory_lock_key()),
 }
 VECTORS: dict[str, str] = {
+    "plan file": "sha256:aef6c35bf249b5ed03b576017b0a7e166c13e69aae1744224e523fa7545f7522",
     "coordination": "sha256:dad404dd9cc83cd4bbd54e71ff0f92481187e45f5e5c9eb1eba3af0bce414348",
     "lease": "ptahk-dad404dd9cc83cd4bbd54e71ff0f92481187e45f5e5c9eb1eba3af0bce414348",
     "holder": "sha256:44150653a087505e6a8a452354602352f0045394cba9ae1245fd2bbaf0e65856",

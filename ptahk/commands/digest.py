@@ -1,0 +1,184 @@
+"""``ptahk digest``: what a realm, a target or a plan file is called. Connects to nothing."""
+
+import json
+import os
+import pwd
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ptahk.wire import digest as digests
+
+COMMANDS = {
+    "realm": (__name__, "realm", "The coordination digest of a key, and its Lease's name."),
+    "target": (__name__, "target", "The identity of a database URL's target, without secrets."),
+    "plan": (__name__, "plan", "A plan file's fingerprint and what it binds, verified."),
+}
+"""Subcommands, as in ``cli.COMMANDS``."""
+
+DEFAULT_URL_ENV = "DATABASE_URL"
+
+
+def _format(text: str) -> str:
+    if text not in ("table", "json", "yaml"):
+        raise typer.BadParameter(f"{text!r} is not one of table, json, yaml.")
+    return text
+
+
+Engine = Annotated[
+    str,
+    typer.Option("--engine", metavar="ENGINE", help="postgresql (postgres is the same) or mysql."),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        parser=_format,
+        metavar="table|json|yaml",
+        help="What standard output carries.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No messages but errors.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show a traceback on our own faults.")
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colour; this command has none.")]
+
+
+def realm(
+    engine: Engine,
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", help="Coordination key of the database.")
+    ],
+    output: Output = "table",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> None:
+    """The coordination digest of a key, and its Lease's name."""
+    digest = digests.coordination_digest(engine, key)
+    family = digests.engine_family(engine)
+    _show("realm", digest, output, lease=digests.lease_name(digest), bound={"engine": family})
+
+
+def target(
+    engine: Engine,
+    url_env: Annotated[
+        str | None,
+        typer.Option(
+            "--url-env",
+            metavar="NAME",
+            help=f"Environment variable with the database URL (default {DEFAULT_URL_ENV}).",
+        ),
+    ] = None,
+    url_file: Annotated[
+        str | None,
+        typer.Option("--url-file", metavar="FILE", help="File with the database URL."),
+    ] = None,
+    output: Output = "table",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> None:
+    """The identity of a database URL's target, without secrets."""
+    from ptahk.wire import dsn
+
+    identity = dsn.identify(_url(url_env, url_file), engine=engine, os_user=_os_user())
+    _show(
+        "target",
+        identity.digest,
+        output,
+        bound=identity.bound,
+        excluded=list(identity.excluded),
+        normalised=list(identity.normalised),
+    )
+
+
+def plan(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A plan of 'plan --out'.")],
+    output: Output = "table",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> None:
+    """A plan file's fingerprint and what it binds, verified."""
+    from ptahk.wire import planfile
+
+    found = planfile.decode(_read(file, "FILE", planfile.FILE_BYTES_MAX))
+    _show("plan", found.fingerprint, output, bound=found.binding.document())
+
+
+def _url(url_env: str | None, url_file: str | None) -> str:
+    from ptahk.commands import _inputs, _options
+
+    return _inputs.read_url(_options.Place(url_env=url_env, url_file=url_file))
+
+
+def _os_user() -> str | None:
+    """The user that libpq would fall back to: of the effective uid, whatever $USER says."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return None
+
+
+def _read(path: str, field: str, bytes_max: int) -> bytes:
+    from ptahk.commands import _inputs
+
+    return _inputs.read_bytes(path, field, bytes_max)
+
+
+def _show(of: str, digest: str, output: str, **parts: Any) -> None:
+    """Print the ``Digest`` document, or its text.
+
+    ``kind`` names the document, as in every other one; ``of`` tells what was digested.
+    """
+    document: dict[str, Any] = {
+        "apiVersion": "cli.ptahk.dev/v1",
+        "kind": "Digest",
+        "of": of,
+        "digest": digest,
+        **parts,
+    }
+    document.setdefault("excluded", [])
+    document.setdefault("normalised", [])
+    if output == "json":
+        text = json.dumps(document, indent=2)
+    elif output == "yaml":
+        from ptahk.commands import _render
+
+        text = _render.to_yaml(document).rstrip("\n")
+    else:
+        text = "\n".join(_lines(document))
+    sys.stdout.write(text + "\n")
+
+
+def _lines(document: dict[str, Any]) -> list[str]:
+    rows = [("digest", document["digest"])]
+    if "lease" in document:
+        rows.append(("lease", document["lease"]))
+    rows += _rows(document["bound"], "")
+    if document["of"] == "target":
+        rows += [(name, ", ".join(document[name]) or "-") for name in ("excluded", "normalised")]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    if all(line.isprintable() for line in lines):
+        return lines
+    # Names come from a URL: no escape sequence or direction mark reaches the terminal raw.
+    from ptahk.commands._text import visible
+
+    return [visible(line) for line in lines]
+
+
+def _rows(bound: dict[str, Any], prefix: str) -> list[tuple[str, str]]:
+    rows = []
+    for name, value in bound.items():
+        if isinstance(value, dict):
+            rows += _rows(value, f"{prefix}{name}.")
+        elif isinstance(value, str):
+            rows.append((f"{prefix}{name}", value))
+        else:
+            rows.append((f"{prefix}{name}", "-" if value is None else json.dumps(value)))
+    return rows
