@@ -216,11 +216,13 @@ class MemoryObjects:
 
     def _collect_garbage(self, owner: str) -> None:
         """Delete what the vanished object alone owned."""
-        living = {item["metadata"]["uid"] for item in self._stored.values()}
-        for key, item in sorted(self._stored.items()):
-            held = documents.owners(item)
-            if owner in held and not held & living and key in self._stored:
-                self._delete(key, item)
+        dependents = [key for key, item in self._stored.items() if owner in documents.owners(item)]
+        dependents.sort(key=lambda key: int(self._stored[key]["metadata"]["resourceVersion"]))
+        for key in dependents:
+            living = {item["metadata"]["uid"] for item in self._stored.values()}
+            # What one of them owned in turn may be gone by now.
+            if key in self._stored and not documents.owners(self._stored[key]) & living:
+                self._delete(key, self._stored[key])
 
 
 @dataclass

@@ -5,6 +5,7 @@ what came out; see ``jobdir`` for how its end is known without asking a process.
 """
 
 import contextlib
+import math
 import os
 import select
 import shutil
@@ -221,8 +222,9 @@ class LocalJobs:
         for name in sorted(self._running - self._watched):
             self._watched.add(name)
             threading.Thread(target=self._watch, args=(name,), daemon=True).start()
-        ready, _, _ = select.select([self._wake_reader], [], [], max(0.0, timeout_s))
-        if not ready:
+        poll = select.poll()  # select() refuses descriptors above 1023
+        poll.register(self._wake_reader, select.POLLIN)
+        if not poll.poll(max(0, math.ceil(timeout_s * 1000))):
             return False
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_reader, 4096)

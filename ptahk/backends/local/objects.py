@@ -216,10 +216,13 @@ class LocalObjects:
             (DELETIONS_MAX,),
         )
         owner = old["metadata"]["uid"]
-        query = f"SELECT {_COLUMNS} FROM documents WHERE instr(owners, ?) ORDER BY rv"
-        for dependent in [_load(row) for row in connection.execute(query, (owner,)).fetchall()]:
-            others = documents.owners(dependent) - {owner}
-            if not any(_lives(connection, other) for other in others):
+        query = "SELECT uid FROM documents WHERE instr(owners, ?) ORDER BY rv"
+        for (uid,) in connection.execute(query, (owner,)).fetchall():
+            # What one of them owned in turn may be gone by now.
+            dependent = _by_uid(connection, uid)
+            if dependent is not None and not any(
+                _by_uid(connection, other) for other in documents.owners(dependent)
+            ):
                 self._delete(connection, key_of(dependent), dependent)
 
     @contextmanager
@@ -258,9 +261,10 @@ def _find(connection: sqlite3.Connection, key: Key) -> Document:
     return _load(row)
 
 
-def _lives(connection: sqlite3.Connection, uid: str) -> bool:
-    query = "SELECT 1 FROM documents WHERE uid = ?"
-    return connection.execute(query, (uid,)).fetchone() is not None
+def _by_uid(connection: sqlite3.Connection, uid: str) -> Document | None:
+    query = f"SELECT {_COLUMNS} FROM documents WHERE uid = ?"
+    row = connection.execute(query, (uid,)).fetchone()
+    return None if row is None else _load(row)
 
 
 def _swap(connection: sqlite3.Connection, key: Key, old: Document, new: Document) -> Document:
