@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from ptahk.errors import OperationFailed, OutcomeUnknown
+from ptahk.errors import OperationFailed, Refused
 
 
-class Stopped(OutcomeUnknown):
+class Stopped(Refused):
     """SIGTERM, or the parent is gone: nothing more may be sent."""
 
     default_reason = "Stopped"

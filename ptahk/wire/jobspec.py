@@ -138,6 +138,8 @@ class JobSpec:
     source_digest: str | None = None
     observed_fingerprint: str | None = None
     desired_fingerprint: str | None = None
+    scope: tuple[str, ...] = ()
+    """Schemas that the plan covers (C-10.6), as its result named them; Apply reads these."""
     policy: JobPolicy = field(default_factory=JobPolicy)
     inputs: Mapping[str, str] = field(default_factory=dict)
     """Input file name → ``input_digest`` of its bytes as stored."""
@@ -223,6 +225,7 @@ def _check_bindings(spec: JobSpec) -> None:
         _need(spec.plan_digest and PLAN_FILE in spec.inputs, "planDigest")
         _need(spec.observed_fingerprint, "observedFingerprint")
         _need(spec.desired_fingerprint, "desiredFingerprint")
+        _need(spec.scope, "scope")
     _need((spec.fenced is not None) == (spec.operation == "Prove"), "fenced")
     _need(spec.operation == "Apply" or not spec.rebind, "rebind")
 

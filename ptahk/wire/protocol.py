@@ -159,6 +159,8 @@ class PlanResult(Result):
     observedFingerprint: NotRequired[str]
     desiredFingerprint: NotRequired[str]
     drift: NotRequired[DriftDocument]
+    scope: NotRequired[list[str]]
+    """Schemas that the plan covers (C-10.6); goes into the Apply's JobSpec."""
     scopeFingerprint: NotRequired[str]
     summary: NotRequired[PlanSummary]
 
@@ -172,6 +174,8 @@ class ApplyResult(Result):
     mutationStarted: bool
     """True once the ledger's ``started`` row may have been committed."""
     row: LedgerRow | None
+    notes: list[str]
+    """What a person should know: ledger created, foreign attempts fenced, lock retries."""
 
 
 class FenceDocument(TypedDict):

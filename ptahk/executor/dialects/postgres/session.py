@@ -200,8 +200,8 @@ class Session:
         row = self.query(
             "SELECT pg_backend_pid(), set_config('statement_timeout', %s, false),"
             " pg_is_in_recovery(), set_config('lock_timeout', %s, false),"
-            " EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()"
-            " AND classid = %s AND objid = %s AND objsubid = 1)",
+            " EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted"
+            " AND pid = pg_backend_pid() AND classid = %s AND objid = %s AND objsubid = 1)",
             (
                 str(max(1, int(left * 1000))),
                 str(int(lock_timeout_s * 1000)),

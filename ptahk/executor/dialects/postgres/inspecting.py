@@ -1,0 +1,162 @@
+"""Both sides of a comparison: the live facts, and the declared ones from a scratch database."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ptahk.executor.dialects.postgres import cache, stated
+from ptahk.executor.dialects.postgres.catalog import read_catalog, scope_of
+from ptahk.executor.dialects.postgres.load import Loaded, load
+from ptahk.executor.dialects.postgres.scratch import Workshop, workshop
+from ptahk.executor.dialects.postgres.session import SETTINGS, Session
+from ptahk.executor.planning.model import Catalog, ObjectId, Policy, Rename, Scope
+from ptahk.wire.jobspec import JobPolicy, JobSpec
+
+Files = Sequence[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Bench:
+    """What one operation works with: the target session and where scratch databases come from."""
+
+    session: Session
+    url: str
+    dev_url: str | None
+    spec: JobSpec
+    cache_dir: str | None
+    timings: dict[str, float] = field(default_factory=dict)
+    """Seconds by step, for the summary."""
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to ``timings``."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - began
+            self.timings[name] = round(self.timings.get(name, 0.0) + spent, 4)
+
+    def workshop(self) -> contextlib.AbstractContextManager[Workshop]:
+        """Where scratch databases are made. :raises ScratchUnavailable: nowhere."""
+        return workshop(self.session, self.url, self.dev_url, self.spec)
+
+    def scope(self, schemas: Sequence[str]) -> Scope:
+        """The schemas given and those of the policy (C-10.6)."""
+        names = tuple(sorted({*schemas, *self.spec.policy.schemas}))
+        return Scope(names, tuple(self.spec.policy.exclude))
+
+    def live(self, scope: Scope) -> Catalog:
+        """The live facts, in one snapshot."""
+        with self.timed("readLive"), self.session.snapshot():
+            return read_catalog(self.session.query, scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The declared facts and how to read them once more."""
+
+    catalog: Catalog
+    scope: Scope
+    notes: tuple[str, ...]
+    again: Callable[[], Catalog]
+    """A second, independent reading: of the scratch database where one was loaded, else of the
+    kept facts (C-10.2)."""
+
+
+@contextlib.contextmanager
+def desired(bench: Bench, files: Files) -> Iterator[Desired]:
+    """The declared facts, kept or loaded; the scratch database lives as long as the block.
+
+    :raises UsageError: the declaration does not load; with file and line.
+    :raises ScratchUnavailable: it would have to be loaded, and cannot be.
+    """
+    name = ""
+    if bench.cache_dir is not None:
+        name = cache.key(bench.session, bench.spec, files)
+        with bench.timed("readCache"):
+            kept = cache.load(bench.cache_dir, name)
+        if kept is not None:
+            catalog, notes = kept
+            scope = bench.scope(notes["schemas"])
+            yield Desired(catalog, scope, tuple(notes["notes"]), lambda: catalog)
+            return
+    with contextlib.ExitStack() as stack:
+        with bench.timed("createScratch"):
+            shop = stack.enter_context(bench.workshop())
+            scratch = stack.enter_context(_timed_drop(bench, shop))
+        with bench.timed("load"):
+            loaded = load(
+                scratch,
+                files,
+                search_path=bench.session.search_path,
+                create_roles=shop.is_dev,
+            )
+        _restore_settings(scratch)
+        schemas = scope_of(scratch.query)
+        scope = bench.scope(schemas)
+        with bench.timed("readScratch"):
+            first = _read(scratch, scope, loaded)
+        if bench.cache_dir is not None:
+            with bench.timed("writeCache"):
+                kept_notes = {"schemas": list(schemas), "notes": loaded.notes}
+                cache.store(bench.cache_dir, name, first, kept_notes)
+
+        def again() -> Catalog:
+            with bench.timed("readScratch"):
+                return _read(scratch, scope, loaded)
+
+        yield Desired(first, scope, tuple(loaded.notes), again)
+
+
+@contextlib.contextmanager
+def _timed_drop(bench: Bench, shop: Workshop) -> Iterator[Session]:
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(shop.database())
+        yield scratch
+        with bench.timed("dropScratch"):
+            stack.close()
+
+
+def _restore_settings(scratch: Session) -> None:
+    """Read with our own settings whatever the declaration had set."""
+    calls = ", ".join("set_config(%s, %s, false)" for _ in SETTINGS)
+    scratch.query(f"SELECT {calls}", [text for pair in SETTINGS for text in pair])
+
+
+def _read(scratch: Session, scope: Scope, loaded: Loaded) -> Catalog:
+    with scratch.snapshot():
+        catalog = read_catalog(scratch.query, scope)
+        found = stated.resolve(loaded.mentions, catalog.objects, scratch.query)
+        foreign = stated.resolve(loaded.foreign_owners, catalog.objects, scratch.query)
+    objects: dict[ObjectId, Mapping[str, Any]] = dict(catalog.objects)
+    said: dict[str, set[str]] = {}
+    for mention, oid in (*found, *foreign):
+        said.setdefault(str(oid), set()).add(mention.attribute)
+    for mention, oid in foreign:
+        objects[oid] = {**objects[oid], "owner": mention.role}
+    context = {
+        **catalog.context,
+        "stated": {name: sorted(attributes) for name, attributes in sorted(said.items())},
+    }
+    return replace(catalog, objects=objects, context=context)
+
+
+def planning_policy(policy: JobPolicy, deadline_s: int) -> Policy:
+    """The planner's view of the Job's policy."""
+    return Policy(
+        allow_destructive=policy.allow_destructive,
+        protected_tables=tuple(policy.protected_tables),
+        privileges=policy.privileges,
+        partitions=policy.partitions,
+        renames=tuple(
+            Rename(tuple(old.split(".")), tuple(new.split("."))) for old, new in policy.renames
+        ),
+        lock_timeout_s=policy.lock_timeout_seconds,
+        deadline_s=deadline_s,
+        deadline_explicit=policy.deadline_explicit,
+    )

@@ -1,0 +1,239 @@
+"""Plan: two independent inspections, one set of bytes, and a rehearsal in a second scratch."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import psycopg
+
+from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres import ledger, planner
+from ptahk.executor.dialects.postgres.applying import check_data, read_plan
+from ptahk.executor.dialects.postgres.catalog import fingerprint, read_catalog
+from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files, desired
+from ptahk.executor.dialects.postgres.inspecting import planning_policy as policy_of
+from ptahk.executor.dialects.postgres.planner import PlanResult
+from ptahk.executor.dialects.postgres.scratch import ScratchUnavailable
+from ptahk.executor.dialects.postgres.session import Session, first_line
+from ptahk.executor.planning.document import Statement, plan_bytes
+from ptahk.executor.planning.model import SEVERITIES, Catalog, PlanRefusal, Policy
+from ptahk.wire import digest
+
+PLAN_RAW_BYTES_MAX: Final = 8 * 1024 * 1024
+PLAN_PACKED_BYTES_MAX: Final = 900 * 1024
+REHEARSAL_OBJECTS_MAX: Final = 3000
+"""Above this many live objects the rehearsal would cost more than the plan; it is left out, and
+the summary says so."""
+_PRIVILEGE: Final = "42501"
+
+
+def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = False) -> None:
+    """Compute a plan and fill the result document.
+
+    :param for_proof: the ledger is there already, and what is left is not going to be applied.
+    :raises PtahkError: why there is no plan, or why it may not be applied; what was computed by
+        then stands in ``out``.
+    """
+    spec, session = bench.spec, bench.session
+    if not for_proof:
+        ledger.check_binding(session, spec)
+    with desired(bench, files) as declared:
+        policy = policy_of(spec.policy, spec.active_deadline_seconds)
+        live = bench.live(declared.scope)
+        with bench.timed("plan"):
+            first = planner.plan(live, declared.catalog, policy)
+        _publish(bench, declared, live, first, out)
+        if first.refusals and not first.statements:
+            raise _refusal(first.refusals)
+        data = _confirm(bench, declared, live, policy, first)
+        _publish_bytes(data, out)
+        setup = ledger.require(session) if first.statements and not for_proof else []
+        out["summary"]["setup"] = setup
+        if first.refusals:
+            raise _refusal(first.refusals)
+        with bench.timed("checkData"):
+            check_data(session, first.statements)
+    if first.statements:
+        out["summary"]["notes"] += _rehearse(bench, declared, live, policy, first.statements)
+    out["summary"]["timingsSeconds"] = bench.timings
+
+
+def _confirm(
+    bench: Bench, declared: Desired, live: Catalog, policy: Policy, first: PlanResult
+) -> bytes:
+    """The second inspection must give the same bytes, and they must parse (C-10.2)."""
+    second_live = bench.live(declared.scope)
+    again = declared.again()
+    with bench.timed("plan"):
+        second = planner.plan(second_live, again, policy, live.sizes_bytes)
+        data, other = plan_bytes(first.statements), plan_bytes(second.statements)
+    same = (first.observed_fingerprint, first.desired_fingerprint) == (
+        second.observed_fingerprint,
+        second.desired_fingerprint,
+    )
+    if data != other or not same:
+        raise Refused(
+            "two inspections in a row gave two plans: the database is being changed right now",
+            reason="UnstablePlan",
+            hint="plan again when nothing else changes the schema",
+        )
+    if read_plan(data) != first.statements:
+        raise Refused("the plan does not survive its own parser", reason="InvalidPlan")
+    return data
+
+
+def _publish(
+    bench: Bench, declared: Desired, live: Catalog, made: PlanResult, out: dict[str, Any]
+) -> None:
+    severities = Counter(statement.severity for statement in made.statements)
+    out["observedFingerprint"] = made.observed_fingerprint
+    out["desiredFingerprint"] = made.desired_fingerprint
+    out["scopeFingerprint"] = made.observed_fingerprint
+    out["scope"] = list(declared.scope.schemas)
+    out["drift"] = drift_document(live, declared.catalog, made)
+    out["summary"] = {
+        "statements": len(made.statements),
+        "severities": {name: severities.get(name, 0) for name in SEVERITIES},
+        "destructive": severities.get("destructive", 0) > 0,
+        "privileges": severities.get("privilege", 0) > 0,
+        "setup": [],
+        "sizes": {str(index): size for index, size in sorted(made.sizes_bytes.items())},
+        "notes": [*declared.notes, *made.notes],
+        "timingsSeconds": bench.timings,
+    }
+
+
+def _publish_bytes(data: bytes, out: dict[str, Any]) -> None:
+    packed = gzip.compress(data, 6, mtime=0)
+    if len(data) > PLAN_RAW_BYTES_MAX or len(packed) > PLAN_PACKED_BYTES_MAX:
+        raise Refused(
+            f"the plan is too large (bytes={len(data)}, compressed={len(packed)}): at most "
+            f"{PLAN_RAW_BYTES_MAX} and {PLAN_PACKED_BYTES_MAX}",
+            reason="PlanTooLarge",
+            hint="declare and apply the change in parts",
+        )
+    out["planBytes"] = base64.b64encode(packed).decode("ascii")
+    out["planDigest"] = digest.plan_content_digest(data)
+
+
+def _refusal(refusals: Sequence[PlanRefusal]) -> Refused:
+    first = refusals[0]
+    more = "".join(f"; {each.message}" for each in refusals[1:10])
+    left = len(refusals) - 10
+    return Refused(
+        f"{first.message}{more}" + (f"; and {left} more" if left > 0 else ""),
+        reason=first.reason,
+        field=None if first.object is None else str(first.object),
+    )
+
+
+def _rehearse(
+    bench: Bench,
+    declared: Desired,
+    live: Catalog,
+    policy: Policy,
+    statements: Sequence[Statement],
+) -> list[str]:
+    """Build the live schema in a scratch database, run the plan there, and compare.
+
+    Owners and privileges have no part in it: this role may not be able to set them there.
+
+    :returns: notes: why it was left out, if it was.
+    :raises Refused: ``PlanUnproven``: a statement fails there, or something is left to do.
+    """
+    if len(live.objects) > REHEARSAL_OBJECTS_MAX:
+        return [f"not rehearsed: the live schema has more than {REHEARSAL_OBJECTS_MAX} objects"]
+    empty = replace(live, objects={}, depends=frozenset(), sizes_bytes={})
+    plain = replace(policy, privileges="Declared", allow_destructive=True, protected_tables=())
+    build = planner.plan(empty, _unstated(live), plain)
+    if build.refusals and not build.statements:
+        return [f"not rehearsed: {build.refusals[0].message}"]
+    try:
+        with bench.timed("rehearse"), bench.workshop() as shop, shop.database() as scratch:
+            why = _run_there(scratch, build.statements)
+            if why is not None:
+                return [f"not rehearsed: the live schema cannot be built in scratch: {why}"]
+            why = _run_there(scratch, statements)
+            if why is not None:
+                raise Refused(f"the plan fails in rehearsal: {why}", reason="PlanUnproven")
+            _compare(scratch, declared, plain)
+    except ScratchUnavailable as error:
+        return [f"not rehearsed: {error.message}"]
+    return []
+
+
+def _unstated(catalog: Catalog) -> Catalog:
+    return replace(catalog, context={**catalog.context, "stated": {}})
+
+
+def _run_there(scratch: Session, statements: Sequence[Statement]) -> str | None:
+    """Run statements one by one; why they could not be, if so."""
+    for statement in statements:
+        if statement.is_check:
+            continue
+        scratch.budget.check()
+        try:
+            scratch.run(statement.sql)
+        except psycopg.Error as error:
+            if statement.severity == "privilege" and error.sqlstate == _PRIVILEGE:
+                continue
+            return f"{statement.object}: {first_line(error)}"
+    return None
+
+
+def _compare(scratch: Session, declared: Desired, policy: Policy) -> None:
+    with scratch.snapshot():
+        after = read_catalog(scratch.query, declared.scope)
+    left = planner.plan(after, _unstated(declared.catalog), policy)
+    if left.statements or left.refusals:
+        first = left.statements[0].object if left.statements else left.refusals[0].message
+        raise Refused(
+            f"the plan does not reach the declared schema in rehearsal: {first} still differs",
+            reason="PlanUnproven",
+            hint="please report this with the two schemas",
+        )
+
+
+def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
+    """Drift and fingerprints; with ``declaration``, the live schema as SQL. Changes nothing."""
+    from ptahk.executor.dialects.postgres.declaration import declaration
+
+    session, spec = bench.session, bench.spec
+    if files is None:
+        from ptahk.executor.dialects.postgres.catalog import scope_of
+
+        scope = bench.scope(() if spec.policy.schemas else scope_of(session.query))
+        live = bench.live(scope)
+        out["drift"] = None
+    else:
+        with desired(bench, files) as declared:
+            scope = declared.scope
+            live = bench.live(scope)
+            policy = policy_of(spec.policy, spec.active_deadline_seconds)
+            made = planner.plan(live, declared.catalog, policy)
+            out["drift"] = drift_document(live, declared.catalog, made)
+    out["scope"] = list(scope.schemas)
+    out["observedFingerprint"] = out["scopeFingerprint"] = fingerprint(live)
+    if spec.declaration:
+        out["declaration"] = declaration(live)
+
+
+def drift_document(live: Catalog, wanted: Catalog, made: PlanResult) -> dict[str, Any]:
+    """C-10.1."""
+    from ptahk.executor.dialects.postgres.declaration import drift
+
+    report = drift(live, wanted)
+    body = {
+        "counts": dict(report.counts),
+        "highest": report.highest,
+        "items": [
+            {"category": item.category, "object": item.object, "severity": item.severity}
+            for item in report.items
+        ],
+    }
+    return {"digest": digest.drift_digest(body), **body}
