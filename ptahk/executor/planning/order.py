@@ -131,6 +131,8 @@ class Sorter:
             if used in self._drops:
                 if user in self._drops:
                     yield ("drop", user), ("drop", used)
+                    if user in self._asides and used in self._asides:
+                        yield ("discard", user), ("discard", used)
                 elif user in made.alters:
                     yield ("alter", user), ("discard" if used in self._asides else "drop", used)
             elif used in made.alters and user in self._drops:

@@ -95,8 +95,8 @@ def _steps(ctx: Context, grammar: Grammar, made: Decisions, node: Node) -> list[
     if isinstance(answer, PlanRefusal) or rebuild is None:
         return answer
     return [
-        replace(step, severity=rebuild.severity, reason=rebuild.reason)
-        if step.kind != CHECK
-        else step
+        step
+        if step.kind == CHECK or step.severity == "privilege"
+        else replace(step, severity=rebuild.severity, reason=rebuild.reason)
         for step in answer
     ]

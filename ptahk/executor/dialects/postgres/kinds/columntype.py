@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ptahk.executor.dialects.postgres.kinds import relation
+from ptahk.executor.dialects.postgres.kinds import relation, retype
 from ptahk.executor.dialects.postgres.quote import ident, literal, qualified
 from ptahk.executor.planning.model import (
     Alter,
@@ -137,7 +137,9 @@ def _is_child(table: Facts) -> bool:
 def _using(ctx: Context, oid: ObjectId, old: Facts, new: Facts, remade: ObjectId | None) -> str:
     """The conversion, where the server's own assignment is not certain to exist."""
     column = ident(oid.name[2])
-    if old.get("enum") or new.get("enum") or (remade is not None and remade.kind != "domain"):
+    if remade is not None:
+        return f" USING {retype.using(ctx, column, old['type'], new['type'])}"
+    if old.get("enum") or new.get("enum"):
         through = "text[]" if new["type"].endswith("[]") else "text"
         if parse(new["type"]).base in _TEXTS:
             return f" USING {column}::{new['type']}"
@@ -162,7 +164,7 @@ def _judge(
 ) -> tuple[Severity, str, str]:
     """Severity, its reason, and a query for values that the new type cannot hold."""
     rewrite = f"{old['type']} to {new['type']}: the table is rewritten"
-    if new.get("enum"):
+    if new.get("enum") or (remade and retype.enum_under(ctx.desired, new["type"])):
         check = _enum_check(ctx, oid, old, new)
         return "warning", f"{rewrite}; values are converted through text", check
     if remade is not None or old["type"] == new["type"]:
@@ -253,9 +255,6 @@ def _enum_check(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> str:
 
 
 def _labels(ctx: Context, oid: ObjectId) -> list[str] | None:
-    """The values of the enum that the column is to have."""
-    for one, other in ctx.desired.depends:
-        if one == oid and other.kind == "enum":
-            labels = ctx.desired.objects[other].get("labels")
-            return list(labels) if labels is not None else None
-    return None
+    """The values of the enum that the column is to have, under its domains too."""
+    enum = retype.enum_under(ctx.desired, ctx.desired.objects[oid]["type"])
+    return None if enum is None else list(ctx.desired.objects[enum]["labels"])
