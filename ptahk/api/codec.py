@@ -98,7 +98,7 @@ def read_manifests(text: bytes, source: str, *, key_needed: bool = True) -> Mani
         name = (manifest.kind, manifest.namespace, manifest.name)
         if name in names:
             raise UsageError(
-                f"{manifest.kind} {manifest.name} stands twice ({names[name]}, {where}).",
+                f"{manifest.kind} {manifest.name} stands twice ({names[name]}, {where})",
                 reason="InvalidManifest",
                 field="-f",
             )
@@ -128,7 +128,7 @@ def _invalid(source: str, prefix: str, document: Read, error: FieldError) -> Usa
         place = place[: max(place.rfind("."), place.rfind("["), 0)]
     line = document.lines.get(place, document.line)
     return UsageError(
-        f"manifest is not valid ({source}:{line}, {path}): {error.rule}.",
+        f"manifest is not valid ({source}:{line}, {path}): {error.rule}",
         reason="InvalidManifest",
         field=path,
     )

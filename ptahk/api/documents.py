@@ -61,7 +61,7 @@ def read_documents(text: bytes, source: str) -> tuple[Read, ...]:
         return tuple(_Reader(decoded).documents())
     except _Refused as refused:
         raise UsageError(
-            f"cannot read the manifest ({source}:{refused.line}): {refused.why}.",
+            f"cannot read the manifest ({source}:{refused.line}): {refused.why}",
             reason="InvalidManifest",
             field="-f",
         ) from None

@@ -199,7 +199,7 @@ def _set_up(connection: sqlite3.Connection, where: str) -> None:
     if version > SCHEMA_VERSION:
         raise UsageError(
             f"state file ({where}) was written by a newer ptahk: its version is {version}, "
-            f"this ptahk reads up to {SCHEMA_VERSION}.",
+            f"this ptahk reads up to {SCHEMA_VERSION}",
             reason="StoreTooNew",
             field="--state",
             hint="Use that ptahk, or another state directory; nothing was changed",
@@ -240,7 +240,7 @@ def _private_directory(directory: Path) -> int:
         os.close(handle)
         raise UsageError(
             f"state directory (--state={directory}) is not private: others own it or may "
-            "write into it.",
+            "write into it",
             reason="StoreNotPrivate",
             field="--state",
             hint="Name a directory of your own; ptahk creates it with mode 0700",
@@ -296,5 +296,5 @@ def _damaged(where: str, why: str) -> PtahkError:
 
 def _unreachable(reason: str, where: str, why: str, hint: str) -> PtahkError:
     return Unreachable(
-        f"state ({where}): {why}; nothing was changed.", reason=reason, field="--state", hint=hint
+        f"state ({where}): {why}; nothing was changed", reason=reason, field="--state", hint=hint
     )
