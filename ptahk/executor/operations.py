@@ -69,7 +69,7 @@ def _settle(session: Session, spec: JobSpec, url: str, out: dict[str, Any]) -> N
     timeout_s = spec.policy.connect_timeout_seconds
     if session.connection.info.backend_pid != session.pid:
         refuse_pooler(session, url, timeout_s)  # before the lock, which a pool would keep
-    if spec.operation != "Observe":
+    if spec.operation not in ("Observe", "History"):
         session.lock(spec.policy.coordination_timeout_seconds)
         refuse_pooler(session, url, timeout_s)
     if spec.server_identity is not None and spec.server_identity != str(identity):
@@ -95,6 +95,9 @@ def _dispatch(
             applying.rebind(session, spec, nonce, out)
         else:
             applying.apply(session, spec, base64.b64decode(command["planBytes"]), nonce, out)
+        return
+    if spec.operation == "History":
+        out["rows"] = ledger.recent(session)
         return
     from ptahk.executor.dialects.postgres import planning_operation
     from ptahk.executor.dialects.postgres.inspecting import Bench

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
 from ptahk.wire.jobspec import PROTOCOL_VERSION
 
-Command = Literal["observe", "plan", "apply", "prove"]
-COMMANDS: Final[tuple[Command, ...]] = ("observe", "plan", "apply", "prove")
+Command = Literal["observe", "plan", "apply", "prove", "history"]
+COMMANDS: Final[tuple[Command, ...]] = ("observe", "plan", "apply", "prove", "history")
 RESULT_BYTES_MAX: Final = 24 * 1024 * 1024
 """Most bytes of one result document; above it the runner reports ``ResultTooLarge``."""
 
@@ -189,6 +189,13 @@ class ProveResult(PlanResult):
     """A fence, then an observation and a plan in one Job (C-6.9). The engine judges."""
 
     fence: NotRequired[FenceDocument]
+
+
+class HistoryResult(Result):
+    """The ledger as an account, for a person's question; read without the lock."""
+
+    rows: NotRequired[list[LedgerRow]]
+    """The newest rows, newest first, of this server and of copies; empty without a ledger."""
 
 
 class FramePayload(TypedDict):

@@ -58,6 +58,8 @@ DDL: Final[tuple[str, ...]] = (
 )
 """The whole ledger. Idempotent; an Apply or a fence runs it under the lock (C-6.16)."""
 
+RECENT_MAX: Final = 200
+"""Most rows of the account that one result carries."""
 _COLUMNS: Final = (
     "operation_id, store_uid, store_kind, server_identity, coordination_digest, number, epoch,"
     " start_nonce, plan_digest, not_after, state, statements_total, statements_done,"
@@ -185,6 +187,17 @@ def row_of(session: Session, operation_id: str) -> LedgerRow | None:
         return None
     rows = _rows(session, "operation_id = %s", (operation_id,))
     return rows[0] if rows else None
+
+
+def recent(session: Session) -> list[LedgerRow]:
+    """The newest rows, newest first; reads only, empty where there is no ledger to read."""
+    if not presence(session).readable:
+        return []
+    return _rows(
+        session,
+        "true ORDER BY coalesce(started_at, fenced_at) DESC, operation_id LIMIT %s",
+        (RECENT_MAX,),
+    )
 
 
 def check_binding(session: Session, spec: JobSpec) -> None:
