@@ -130,7 +130,7 @@ def _url(spec: JobSpec, name: str, required: bool = True) -> str | None:
     url = os.environ.pop(name, None)
     if not url:
         if required:
-            raise UsageError(f"no database URL ({name} is not set)", reason="NoDatabaseUrl")
+            raise UsageError(f"no database URL ({name} is not set)", reason="NoDatabaseURL")
         return None
     try:
         user: str | None = pwd.getpwuid(os.geteuid()).pw_name

@@ -76,7 +76,7 @@ def _settle(session: Session, spec: JobSpec, url: str, out: dict[str, Any]) -> N
         raise Refused(
             f"the URL leads to another server or database than was planned "
             f"(planned={spec.server_identity}, here={identity})",
-            reason="ServerMismatch",
+            reason="ServerIdentityMismatch",
             hint="plan again on this server",
         )
 
@@ -118,7 +118,9 @@ def _dispatch(
 
 def _unexpected(error: psycopg.Error) -> PtahkError:
     """A read of ours that the server refused: by right, by a timeout, or by a surprise."""
-    failure = OperationFailed(f"the server refused a query: {first_line(error)}", reason="Query")
+    failure = OperationFailed(
+        f"the server refused a query: {first_line(error)}", reason="QueryFailed"
+    )
     failure.sqlstate = error.sqlstate  # type: ignore[attr-defined]
     return failure
 
