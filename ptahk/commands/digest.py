@@ -1,8 +1,6 @@
 """``ptahk digest``: what a realm, a target or a plan file is called. Connects to nothing."""
 
 import json
-import os
-import pwd
 import sys
 from typing import Annotated, Any
 
@@ -83,9 +81,11 @@ def target(
     no_color: NoColor = False,
 ) -> None:
     """The identity of a database URL's target, without secrets."""
+    from ptahk.commands import _inputs, _options
     from ptahk.wire import dsn
 
-    identity = dsn.identify(_url(url_env, url_file), engine=engine, os_user=_os_user())
+    url = _inputs.read_url(_options.Place(url_env=url_env, url_file=url_file))
+    identity = dsn.identify(url, engine=engine, os_user=_inputs.os_user())
     _show(
         "target",
         identity.digest,
@@ -104,30 +104,11 @@ def plan(
     no_color: NoColor = False,
 ) -> None:
     """A plan file's fingerprint and what it binds, verified."""
+    from ptahk.commands import _inputs
     from ptahk.wire import planfile
 
-    found = planfile.decode(_read(file, "FILE", planfile.FILE_BYTES_MAX))
+    found = planfile.decode(_inputs.read_bytes(file, "FILE", planfile.FILE_BYTES_MAX))
     _show("plan", found.fingerprint, output, bound=found.binding.document())
-
-
-def _url(url_env: str | None, url_file: str | None) -> str:
-    from ptahk.commands import _inputs, _options
-
-    return _inputs.read_url(_options.Place(url_env=url_env, url_file=url_file))
-
-
-def _os_user() -> str | None:
-    """The user that libpq would fall back to: of the effective uid, whatever $USER says."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return None
-
-
-def _read(path: str, field: str, bytes_max: int) -> bytes:
-    from ptahk.commands import _inputs
-
-    return _inputs.read_bytes(path, field, bytes_max)
 
 
 def _show(of: str, digest: str, output: str, **parts: Any) -> None:
