@@ -130,7 +130,7 @@ def _prepare(attempt: Attempt, directory: str, environment: Mapping[str, str]) -
     url = environment.get(jobspec.DATABASE_URL)
     if not url:
         raise UsageError(
-            f"no database URL ({jobspec.DATABASE_URL} is not set)", reason="NoDatabaseUrl"
+            f"no database URL ({jobspec.DATABASE_URL} is not set)", reason="NoDatabaseURL"
         )
     target = dsn.read(url, engine=spec.engine, os_user=_user_name()).identity
     attempt.target_identity = digest.target_identity_digest(target.bound)
@@ -242,16 +242,24 @@ def _take(attempt: Attempt, ended: Ended, redactor: Redactor) -> None:
         result = protocol.decode_result(ended.stdout, attempt.spec.operation.lower())
     except protocol.ProtocolError:
         how = "at its deadline" if ended.overran else f"with exit code {ended.exit_code}"
-        last = ended.stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1]
-        detail = f" ({redactor.text(last, 300)})" if last else ""
+        last = _last_line(ended, redactor)
+        detail = f" ({last})" if last else ""
         raise _lost(attempt, f"it ended {how}{detail}", "ExecutorLost") from None
     attempt.result = redacted(result, redactor)
     if not result["ok"]:
         attempt.error = redacted(result["error"], redactor)
+        if attempt.error["exitCode"] == InternalError.exit_code:
+            attempt.error["hint"] = _last_line(ended, redactor)
     elif ended.exit_code != 0:
         # B9: a result and an exit code that disagree are no result.
         attempt.result = None
         raise _lost(attempt, f"exit code {ended.exit_code} beside a good result", "ExecutorLost")
+
+
+def _last_line(ended: Ended, redactor: Redactor) -> str:
+    """What a crashed child said last: bounded and redacted."""
+    text = ended.stderr.decode("utf-8", "replace").strip()
+    return redactor.text(text.rsplit("\n", 1)[-1], 300)
 
 
 def _lost(attempt: Attempt, why: str, reason: str) -> PtahkError:

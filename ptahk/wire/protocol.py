@@ -113,6 +113,8 @@ class DriftDocument(TypedDict):
 class PlanSummary(TypedDict):
     """What a person reads beside the statements; nothing here is bound by the fingerprint."""
 
+    scope: list[str]
+    """Schemas that the plan covers (C-10.6); goes into the Apply's JobSpec."""
     statements: int
     severities: dict[str, int]
     destructive: bool
@@ -159,8 +161,6 @@ class PlanResult(Result):
     observedFingerprint: NotRequired[str]
     desiredFingerprint: NotRequired[str]
     drift: NotRequired[DriftDocument]
-    scope: NotRequired[list[str]]
-    """Schemas that the plan covers (C-10.6); goes into the Apply's JobSpec."""
     scopeFingerprint: NotRequired[str]
     summary: NotRequired[PlanSummary]
 

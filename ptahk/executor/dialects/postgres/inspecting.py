@@ -66,6 +66,8 @@ class Desired:
     again: Callable[[], Catalog]
     """A second, independent reading: of the scratch database where one was loaded, else of the
     kept facts (C-10.2)."""
+    scratch: Session | None = None
+    """The session in the loaded scratch database; None where the facts were kept."""
 
 
 @contextlib.contextmanager
@@ -110,7 +112,7 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
             with bench.timed("readScratch"):
                 return _read(scratch, scope, loaded)
 
-        yield Desired(first, scope, tuple(loaded.notes), again)
+        yield Desired(first, scope, tuple(loaded.notes), again, scratch)
 
 
 @contextlib.contextmanager

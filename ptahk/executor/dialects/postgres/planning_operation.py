@@ -6,30 +6,22 @@ import base64
 import gzip
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
-
-import psycopg
 
 from ptahk.errors import Refused
 from ptahk.executor.dialects.postgres import ledger, planner
 from ptahk.executor.dialects.postgres.applying import check_data, read_plan
-from ptahk.executor.dialects.postgres.catalog import fingerprint, read_catalog
+from ptahk.executor.dialects.postgres.catalog import fingerprint, scope_of
 from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files, desired
 from ptahk.executor.dialects.postgres.inspecting import planning_policy as policy_of
 from ptahk.executor.dialects.postgres.planner import PlanResult
-from ptahk.executor.dialects.postgres.scratch import ScratchUnavailable
-from ptahk.executor.dialects.postgres.session import Session, first_line
-from ptahk.executor.planning.document import Statement, plan_bytes
+from ptahk.executor.dialects.postgres.rehearsal import rehearse
+from ptahk.executor.planning.document import plan_bytes
 from ptahk.executor.planning.model import SEVERITIES, Catalog, PlanRefusal, Policy
 from ptahk.wire import digest
 
 PLAN_RAW_BYTES_MAX: Final = 8 * 1024 * 1024
 PLAN_PACKED_BYTES_MAX: Final = 900 * 1024
-REHEARSAL_OBJECTS_MAX: Final = 3000
-"""Above this many live objects the rehearsal would cost more than the plan; it is left out, and
-the summary says so."""
-_PRIVILEGE: Final = "42501"
 
 
 def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = False) -> None:
@@ -58,8 +50,10 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
             raise _refusal(first.refusals)
         with bench.timed("checkData"):
             check_data(session, first.statements)
-    if first.statements:
-        out["summary"]["notes"] += _rehearse(bench, declared, live, policy, first.statements)
+        if first.statements:
+            with bench.timed("rehearse"):
+                notes = rehearse(bench, declared, live, policy, first.statements)
+            out["summary"]["notes"] += notes
     out["summary"]["timingsSeconds"] = bench.timings
 
 
@@ -94,9 +88,9 @@ def _publish(
     out["observedFingerprint"] = made.observed_fingerprint
     out["desiredFingerprint"] = made.desired_fingerprint
     out["scopeFingerprint"] = made.observed_fingerprint
-    out["scope"] = list(declared.scope.schemas)
     out["drift"] = drift_document(live, declared.catalog, made)
     out["summary"] = {
+        "scope": list(declared.scope.schemas),
         "statements": len(made.statements),
         "severities": {name: severities.get(name, 0) for name in SEVERITIES},
         "destructive": severities.get("destructive", 0) > 0,
@@ -132,81 +126,12 @@ def _refusal(refusals: Sequence[PlanRefusal]) -> Refused:
     )
 
 
-def _rehearse(
-    bench: Bench,
-    declared: Desired,
-    live: Catalog,
-    policy: Policy,
-    statements: Sequence[Statement],
-) -> list[str]:
-    """Build the live schema in a scratch database, run the plan there, and compare.
-
-    Owners and privileges have no part in it: this role may not be able to set them there.
-
-    :returns: notes: why it was left out, if it was.
-    :raises Refused: ``PlanUnproven``: a statement fails there, or something is left to do.
-    """
-    if len(live.objects) > REHEARSAL_OBJECTS_MAX:
-        return [f"not rehearsed: the live schema has more than {REHEARSAL_OBJECTS_MAX} objects"]
-    empty = replace(live, objects={}, depends=frozenset(), sizes_bytes={})
-    plain = replace(policy, privileges="Declared", allow_destructive=True, protected_tables=())
-    build = planner.plan(empty, _unstated(live), plain)
-    if build.refusals and not build.statements:
-        return [f"not rehearsed: {build.refusals[0].message}"]
-    try:
-        with bench.timed("rehearse"), bench.workshop() as shop, shop.database() as scratch:
-            why = _run_there(scratch, build.statements)
-            if why is not None:
-                return [f"not rehearsed: the live schema cannot be built in scratch: {why}"]
-            why = _run_there(scratch, statements)
-            if why is not None:
-                raise Refused(f"the plan fails in rehearsal: {why}", reason="PlanUnproven")
-            _compare(scratch, declared, plain)
-    except ScratchUnavailable as error:
-        return [f"not rehearsed: {error.message}"]
-    return []
-
-
-def _unstated(catalog: Catalog) -> Catalog:
-    return replace(catalog, context={**catalog.context, "stated": {}})
-
-
-def _run_there(scratch: Session, statements: Sequence[Statement]) -> str | None:
-    """Run statements one by one; why they could not be, if so."""
-    for statement in statements:
-        if statement.is_check:
-            continue
-        scratch.budget.check()
-        try:
-            scratch.run(statement.sql)
-        except psycopg.Error as error:
-            if statement.severity == "privilege" and error.sqlstate == _PRIVILEGE:
-                continue
-            return f"{statement.object}: {first_line(error)}"
-    return None
-
-
-def _compare(scratch: Session, declared: Desired, policy: Policy) -> None:
-    with scratch.snapshot():
-        after = read_catalog(scratch.query, declared.scope)
-    left = planner.plan(after, _unstated(declared.catalog), policy)
-    if left.statements or left.refusals:
-        first = left.statements[0].object if left.statements else left.refusals[0].message
-        raise Refused(
-            f"the plan does not reach the declared schema in rehearsal: {first} still differs",
-            reason="PlanUnproven",
-            hint="please report this with the two schemas",
-        )
-
-
 def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
     """Drift and fingerprints; with ``declaration``, the live schema as SQL. Changes nothing."""
     from ptahk.executor.dialects.postgres.declaration import declaration
 
     session, spec = bench.session, bench.spec
     if files is None:
-        from ptahk.executor.dialects.postgres.catalog import scope_of
-
         scope = bench.scope(() if spec.policy.schemas else scope_of(session.query))
         live = bench.live(scope)
         out["drift"] = None
@@ -217,7 +142,6 @@ def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
             policy = policy_of(spec.policy, spec.active_deadline_seconds)
             made = planner.plan(live, declared.catalog, policy)
             out["drift"] = drift_document(live, declared.catalog, made)
-    out["scope"] = list(scope.schemas)
     out["observedFingerprint"] = out["scopeFingerprint"] = fingerprint(live)
     if spec.declaration:
         out["declaration"] = declaration(live)
