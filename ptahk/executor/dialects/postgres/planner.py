@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from ptahk.executor.dialects.postgres import shape
 from ptahk.executor.dialects.postgres.catalog import fingerprint
 from ptahk.executor.dialects.postgres.grammar import GRAMMAR
+from ptahk.executor.dialects.postgres.kinds.enum import wait_for_values
 from ptahk.executor.dialects.postgres.prepare import Sides, prepare
 from ptahk.executor.planning.document import Statement
 from ptahk.executor.planning.groups import number
@@ -64,7 +65,7 @@ def plan(
     refusals = [each for each in made if isinstance(each, PlanRefusal)]
     if refusals:
         return PlanResult((), tuple(refusals), (), {}, observed, expected)
-    steps = [each for each in made if isinstance(each, Step)]
+    steps = wait_for_values([each for each in made if isinstance(each, Step)])
     capacity = current.context.get("lock_capacity", LOCK_CAPACITY_DEFAULT)
     statements, forced = number(steps, capacity)
     notes = []

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ....planning.model import Context, Facts, ObjectId, Query, Rebuild, Scope, Step
 from ..quote import literal, qualified
 from . import address, common, retype
+
+_ADD = "AddEnumValue"
+_LITERAL = re.compile(r"E?'((?:[^']|'')*)'")
 
 
 class EnumKind:
@@ -57,6 +62,35 @@ def _add(oid: ObjectId, before: Sequence[str], after: Sequence[str]) -> list[Ste
         elif before:
             where = f" BEFORE {literal(before[0])}"
         sql = f"ALTER TYPE {qualified(oid.name)} ADD VALUE {literal(label)}{where}"
-        steps.append(Step(sql, "AddEnumValue", oid))
+        steps.append(Step(sql, _ADD, oid))
         known.add(label)
     return steps
+
+
+def wait_for_values(steps: Sequence[Step]) -> list[Step]:
+    """Sets ``commit_before`` where a statement may use a label that the plan adds (55P04).
+
+    A label counts as used wherever its text stands as a word: literals, array literals and
+    function bodies alike. One commit too many costs only that the plan is not atomic.
+    """
+    result: list[Step] = []
+    pending: list[re.Pattern[str]] = []
+    for step in steps:
+        if step.kind == _ADD:
+            label = step.sql.split(" ADD VALUE ", 1)[1]
+            pending.append(_as_word(label))
+        elif any(pattern.search(step.sql) for pattern in pending):
+            step = replace(step, commit_before=True)
+            pending.clear()
+        result.append(step)
+    return result
+
+
+def _as_word(clause: str) -> re.Pattern[str]:
+    """The label at the start of an ADD VALUE clause, as it may stand in another statement."""
+    match = _LITERAL.match(clause)
+    assert match is not None, clause
+    label = re.escape(match[1])
+    before = r"(?<!\w)" if re.match(r"\w", match[1]) else ""
+    after = r"(?!\w)" if re.search(r"\w\Z", match[1]) else ""
+    return re.compile(f"{before}{label}{after}")
