@@ -4,8 +4,9 @@ Pure functions over values; the order of steps belongs to ``lifecycle`` alone, w
 which kind it serves.
 """
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ptahk.engine.model.claim import Claim, PendingObservation
@@ -45,12 +46,14 @@ class Reading:
     """A result as the family understands it."""
 
     outcome: Outcome
-    changes: Changes = field(default_factory=Changes)
+    changes: Changes = dataclasses.field(default_factory=Changes)
     definite: bool = True
     """Of a read-only failure: the same inputs will fail the same way."""
     exit_code: int | None = None
     hint: str | None = None
     field: str | None = None
+    started: bool = True
+    """Of a mutation: False where the frame says that nothing had started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Proven:
     outcome: Outcome
     converged: bool
     """A fresh plan in the same Job was empty (C-10.5)."""
-    changes: Changes = field(default_factory=Changes)
+    changes: Changes = dataclasses.field(default_factory=Changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,10 @@ class Memory:
     watched: dict[str, Watched] = field(default_factory=dict)
     results: dict[str, Collected] = field(default_factory=dict)
     """Job uid → its collected result, until its outcome is stored."""
+    published: set[str] = field(default_factory=set)
+    """Immutable documents that were seen stored: ``Kind/namespace/name``."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """ConfigMap uid, resourceVersion and key → the digest of the declaration in it."""
     faults: dict[Key, int] = field(default_factory=dict)
     """Passes in a row that ended in a fault (the driver's back-off)."""
 

@@ -83,7 +83,11 @@ class Claim:
     inputs: Mapping[str, Any]
     """What the family claimed it for; hashed into ``input_fingerprint``."""
     request: str | None = None
-    """Id of the request that it answers."""
+    """Id of the request that it was claimed under."""
+    answers: bool = False
+    """Its end answers that request; False: it prepares the operation that does."""
+    plan: str | None = None
+    """Fingerprint of the plan that it applies or has made."""
     epoch: str | None = None
     snapshot: Mapping[str, Any] | None = None
     snapshot_digest: str | None = None
@@ -177,6 +181,8 @@ class PendingObservation:
     job_uid: str | None = None
     pods: Pods = field(default_factory=Pods)
     request: str | None = None
+    started: bool = True
+    """False: the Apply's frame says that no mutation had started. Explains; decides nothing."""
     uncertain: bool = False
     """Creation or identity of the Job is uncertain: the wait of C-6.9 comes first."""
     continuity_lost: bool = False

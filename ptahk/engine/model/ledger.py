@@ -20,8 +20,6 @@ from ptahk.engine.model.outcome import (
 )
 from ptahk.engine.model.status import Database, Frozen
 
-CLAIMED_DONE = ("Succeeded",)
-
 
 def judge(row: Mapping[str, Any] | None, reported: StoredOutcome) -> Outcome:
     """The outcome that the fenced ledger proves.

@@ -1,0 +1,471 @@
+"""Ports → Snapshot. Reads, never judges; every read answers what is stored now.
+
+What a pass reads follows from what is stored, so that a steady resource costs a handful of reads
+and an undispatched claim sees census, surroundings and inputs afresh each time (C-6.4).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptahk.engine.census import Claimant, claims, settling
+from ptahk.engine.family import Family
+from ptahk.engine.model import lease as leases
+from ptahk.engine.model import source as sources
+from ptahk.engine.model.claim import Claim
+from ptahk.engine.model.fields import FieldError
+from ptahk.engine.model.job import JobInput, NotYet
+from ptahk.engine.model.outcome import Refusal
+from ptahk.engine.model.plan import (
+    PLANS_KEPT,
+    Approval,
+    Plan,
+    SourceRef,
+    bundle_document,
+    parse_approval,
+    parse_plan,
+    plan_name,
+    source_name,
+)
+from ptahk.engine.model.resource import (
+    ACKNOWLEDGE,
+    APPROVAL,
+    CONFIG_MAP,
+    FINALIZER,
+    LEASE,
+    PLAN,
+    REQUEST,
+    RESOURCE_UID,
+    SOURCE_KEY,
+    Acknowledge,
+    Request,
+    parse_annotation,
+)
+from ptahk.engine.model.snapshot import (
+    CommonSpec,
+    Draws,
+    LeaseView,
+    Peer,
+    Snapshot,
+    Source,
+)
+from ptahk.engine.model.status import Status, parse
+from ptahk.engine.ports import Document, Key, NotFound, Ports, Watched, object_reference
+from ptahk.errors import UsageError
+from ptahk.wire import digest
+
+Families = Mapping[str, Family]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """The resource as read first; everything else follows from it."""
+
+    document: Document
+    key: Key
+    uid: str
+    spec: CommonSpec | None
+    refusal: Refusal | None
+    status: Status
+    request: Request | None
+    request_refusal: Refusal | None
+    acknowledge: Acknowledge | None
+
+    @property
+    def undispatched(self) -> Claim | None:
+        claim = self.status.active_operation
+        return claim if claim is not None and not claim.dispatch_started else None
+
+    @property
+    def idle(self) -> bool:
+        status = self.status
+        return (
+            status.active_operation is None
+            and status.pending_observation is None
+            and status.pending_lock_release is None
+        )
+
+    @property
+    def asked(self) -> bool:
+        """A request is open."""
+        answer = self.status.request
+        return self.request is not None and (answer is None or answer.id != self.request.id)
+
+
+def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
+    """One reading of the world for one resource.
+
+    :raises FieldError: the stored status is not one that this version may touch.
+    :raises PortError: a read failed; ``NotFound`` for the resource itself.
+    """
+    family = families[key.kind]
+    resource = _resource(ports, key, family)
+    status, claim = resource.status, resource.status.active_operation
+    owed = status.pending_observation
+    dispatched = claim is not None and claim.dispatch_started
+    view = _lease(ports, resource)
+    plan, plan_refusal = _plan(ports, resource)
+    source, source_refusal = _source(ports, resource)
+    metadata = resource.document["metadata"]
+    return Snapshot(
+        document=resource.document,
+        namespace=key.namespace,
+        name=key.name,
+        kind=key.kind,
+        uid=resource.uid,
+        generation=metadata.get("generation", 0),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        finalized=FINALIZER in (metadata.get("finalizers") or ()),
+        spec=resource.spec,
+        spec_refusal=resource.refusal,
+        status=status,
+        request=resource.request,
+        request_refusal=resource.request_refusal,
+        acknowledge=resource.acknowledge,
+        now=ports.clock.now(),
+        draws=Draws(
+            ports.entropy.operation_id(), ports.entropy.nonce(), ports.entropy.epoch_bits()
+        ),
+        store=ports.store,
+        creation_certain=ports.jobs.creation_certain,
+        lease=view,
+        peers=_peers(ports, resource, families),
+        job=ports.jobs.observe(key.namespace, claim.job_name) if claim and dispatched else None,
+        pods=_pods(ports, resource, family),
+        result=_result(ports, claim),
+        surroundings=_surroundings(ports, resource),
+        plan=plan,
+        plan_refusal=plan_refusal,
+        approvals=_approvals(ports, resource, plan),
+        source=source,
+        source_refusal=source_refusal,
+        inputs=_inputs(ports, resource),
+        waited_s=(
+            _watched(ports, f"wait/{owed.operation_id}", owed.epoch)
+            if owed is not None and owed.uncertain
+            else 0.0
+        ),
+        published=frozenset(ports.memory.published),
+        prunable=_prunable(ports, resource),
+    )
+
+
+def _resource(ports: Ports, key: Key, family: Family) -> _Resource:
+    document = ports.objects.get(key)
+    metadata = document["metadata"]
+    status = parse(document.get("status"), metadata["uid"])
+    spec, refusal = None, None
+    try:
+        spec = family.parse_spec(document.get("spec"))
+    except FieldError as error:
+        refusal = Refusal("InvalidSpec", str(error), error.path.lstrip("."))
+    annotations = metadata.get("annotations") or {}
+    request, request_refusal = _annotation(annotations, REQUEST, Request)
+    acknowledge, _ = _annotation(annotations, ACKNOWLEDGE, Acknowledge)
+    return _Resource(
+        document, key, metadata["uid"], spec, refusal, status, request, request_refusal,
+        acknowledge,
+    )  # fmt: skip
+
+
+def _annotation(
+    annotations: Mapping[str, str], name: str, cls: type[Any]
+) -> tuple[Any, Refusal | None]:
+    text = annotations.get(name)
+    if not text:
+        return None, None
+    try:
+        return parse_annotation(cls, text, name), None
+    except FieldError as error:
+        return None, Refusal("InvalidRequest", str(error), name)
+
+
+def _realm(resource: _Resource) -> str | None:
+    """The realm that matters now: of a debt, of the claim, of the spec."""
+    status = resource.status
+    if status.pending_lock_release is not None:
+        return status.pending_lock_release.realm
+    if status.active_operation is not None:
+        return status.active_operation.realm
+    if status.pending_observation is not None:
+        return status.pending_observation.realm
+    return None if resource.spec is None else resource.spec.target.coordination_digest
+
+
+def _lease(ports: Ports, resource: _Resource) -> LeaseView | None:
+    realm = _realm(resource)
+    if realm is None:
+        return None
+    named = digest.CoordinationDigest(realm)
+    namespace = ports.store.coordination_namespace
+    try:
+        document = ports.objects.get(Key(LEASE, namespace, digest.lease_name(named)))
+    except NotFound:
+        return LeaseView(leases.new_document(namespace, named), None, 0.0, None)
+    record = leases.parse(document)
+    mark = f"{document['metadata'].get('uid')}/{record.resource_version}"
+    watched_s = _watched(ports, f"lease/{realm}", mark)
+    settled = None
+    if isinstance(record, leases.LeaseRecord) and record.holder is not None:
+        settled = _holder_settled(ports, resource, record.holder)
+    return LeaseView(document, record, watched_s, settled)
+
+
+def _watched(ports: Ports, what: str, mark: str) -> float:
+    """Seconds that this process has seen it stand unchanged, on its own monotonic clock."""
+    now_s = ports.clock.monotonic()
+    seen = ports.memory.watched.get(what)
+    if seen is None or seen.mark != mark:
+        ports.memory.watched[what] = Watched(mark, now_s)
+        return 0.0
+    return now_s - seen.since_s
+
+
+def _holder_settled(ports: Ports, resource: _Resource, holder: leases.Holder) -> bool | None:
+    """Whether a foreign holder's claim is over or undispatched, read live (D19)."""
+    if holder.uid == resource.uid or not ports.store.automatic:
+        return None
+    try:
+        document = ports.objects.get(Key(holder.kind, holder.namespace, holder.name))
+        status = parse(document.get("status"), holder.uid)
+    except (NotFound, FieldError):
+        return None
+    claim, owed = status.active_operation, status.pending_observation
+    if owed is not None:
+        return False
+    return claim is None or claim.outcome is not None or not claim.dispatch_started
+
+
+def _peers(ports: Ports, resource: _Resource, families: Families) -> tuple[Peer, ...] | None:
+    """The census, read live wherever a claim may be written or is not dispatched yet."""
+    claim = resource.undispatched
+    wanted = claim.realm if claim is not None else _realm(resource)
+    if wanted is None or not (resource.idle or claim is not None):
+        return None
+    if resource.idle and not (resource.asked or ports.store.automatic):
+        return None
+    found = []
+    for kind in sorted(families):
+        for document in ports.objects.list(kind):
+            if document["metadata"]["uid"] == resource.uid:
+                continue
+            peer = _peer(ports, document, wanted)
+            if peer is not None:
+                found.append(peer)
+    return tuple(found)
+
+
+def _peer(ports: Ports, document: Document, realm: str) -> Peer | None:
+    """Another resource, where it names this realm in its spec or in a claim."""
+    metadata = document["metadata"]
+    spec = document.get("spec") or {}
+    try:
+        status = parse(document.get("status"), metadata["uid"])
+    except FieldError:
+        # Nobody can tell what it does: it counts as settling where its spec names the realm.
+        status = None
+    named = {_realm_of(spec)}
+    claim = owed = None
+    if status is not None:
+        claim, owed = status.active_operation, status.pending_observation
+        debts = (claim, owed, status.pending_lock_release)
+        named |= {debt.realm for debt in debts if debt is not None}
+    if realm not in named:
+        return None
+    active = claim is not None and claim.realm == realm and claim.outcome is None
+    item = Claimant(
+        shared=bool((spec.get("target") or {}).get("sharedRealm")),
+        suspended=bool(spec.get("suspend")),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        dormant=_dormant(spec),
+        active=active,
+        owing=status is None
+        or owed is not None
+        or status.pending_lock_release is not None
+        or (claim is not None and claim.dispatch_started),
+        automatic=ports.store.automatic,
+    )
+    waits = claim is not None and claim.lease and not claim.dispatch_started
+    return Peer(
+        kind=document["kind"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        shared=item.shared,
+        claims=claims(item),
+        settling=settling(item),
+        since=claim.start_time if claim is not None and waits else None,
+    )
+
+
+def _realm_of(spec: Mapping[str, Any]) -> str | None:
+    target = spec.get("target") or {}
+    try:
+        return digest.coordination_digest(target["engine"], target["coordinationKey"])
+    except (KeyError, TypeError, AttributeError, UsageError):
+        return None
+
+
+def _dormant(spec: Mapping[str, Any]) -> bool:
+    policy = spec.get("policy") or {}
+    never = policy.get("apply") == "Never" and str(spec.get("interval", "10m")) in ("0", "0s")
+    return never or not (spec.get("desired") or spec.get("artifact"))
+
+
+def _pods(ports: Ports, resource: _Resource, family: Family) -> tuple[Any, ...] | None:
+    """Pods of the Apply that runs or is owed a proof, by exact owner."""
+    claim, owed = resource.status.active_operation, resource.status.pending_observation
+    namespace = resource.key.namespace
+    if owed is not None:
+        return ports.jobs.pods(namespace, owed.job_name, owed.job_uid)
+    if claim is not None and claim.dispatch_started and family.mutates(claim.type):
+        return ports.jobs.pods(namespace, claim.job_name, claim.job_uid)
+    return None
+
+
+def _result(ports: Ports, claim: Claim | None) -> Any:
+    """What was collected for the claim's Job; a failed read is told once, then read again."""
+    if claim is None or claim.job_uid is None or claim.outcome is not None:
+        return None
+    found = ports.memory.results.get(claim.job_uid)
+    if isinstance(found, NotYet):
+        del ports.memory.results[claim.job_uid]
+    return found
+
+
+def _surroundings(ports: Ports, resource: _Resource) -> dict[str, Any] | None:
+    if resource.undispatched is None:
+        return None
+    execution = (resource.document.get("spec") or {}).get("execution") or {}
+    return ports.surroundings.snapshot(resource.key.namespace, execution)
+
+
+def _plan(ports: Ports, resource: _Resource) -> tuple[Plan | None, Refusal | None]:
+    """The plan of the claim, else of the request, else the last one."""
+    name = _plan_wanted(resource)
+    if name is None:
+        return None, None
+    try:
+        return parse_plan(ports.objects.get(Key(PLAN, resource.key.namespace, name))), None
+    except NotFound:
+        return None, Refusal("PlanMissing", f"plan {name} does not exist here")
+    except FieldError as error:
+        return None, Refusal("PlanDamaged", f"plan {name}: {error}")
+
+
+def _plan_wanted(resource: _Resource) -> str | None:
+    claim, last = resource.status.active_operation, resource.status.last_plan
+    if claim is not None:
+        named = claim.inputs.get("plan")
+        return str(named["name"]) if isinstance(named, Mapping) and "name" in named else None
+    if resource.status.pending_observation is not None:
+        return None
+    if resource.request is not None and resource.request.plan is not None and resource.asked:
+        return plan_name(resource.request.plan)
+    return None if last is None or not last.get("name") else str(last["name"])
+
+
+def _approvals(ports: Ports, resource: _Resource, plan: Plan | None) -> tuple[Approval, ...]:
+    if plan is None or not (resource.idle or resource.undispatched is not None):
+        return ()
+    found = []
+    labels = {RESOURCE_UID: resource.uid}
+    for document in ports.objects.list(APPROVAL, resource.key.namespace, labels):
+        try:
+            found.append(parse_approval(document))
+        except FieldError:
+            continue  # what is no approval approves nothing
+    return tuple(found)
+
+
+def _source(ports: Ports, resource: _Resource) -> tuple[Source | None, Refusal | None]:
+    """The declaration as it is now, wherever a claim may be written or is not dispatched."""
+    spec: Any = resource.spec
+    desired = getattr(spec, "desired", None)
+    if desired is None or not (resource.idle or resource.undispatched is not None):
+        return None, None
+    if desired.oci_ref is not None:
+        text = "desired.ociRef is not supported yet"
+        return None, Refusal("UnsupportedSource", text, "spec.desired.ociRef")
+    try:
+        return _resolve(ports, resource, desired), None
+    except NotFound:
+        text = f"ConfigMap {desired.config_map_ref.name} does not exist"
+        return None, Refusal("SourceMissing", text, "spec.desired.configMapRef")
+    except FieldError as error:
+        return None, Refusal("SourceInvalid", str(error), "spec.desired")
+
+
+def _resolve(ports: Ports, resource: _Resource, desired: Any) -> Source:
+    namespace = resource.key.namespace
+    if desired.inline is not None:
+        return _bundle(ports, resource, (("inline.sql", desired.inline),))
+    named = desired.config_map_ref
+    document = ports.objects.get(Key(CONFIG_MAP, namespace, named.name))
+    metadata = document["metadata"]
+    mark = f"{metadata['uid']}/{metadata['resourceVersion']}/{named.key}"
+    known = ports.memory.sources.get(mark)
+    if known is None:
+        files = sources.files_of(document, named.key)
+        known = digest.source_digest(files)
+        ports.memory.sources[mark] = known
+    bundled = SOURCE_KEY in (document.get("binaryData") or {})
+    if bundled and named.key is None and metadata["name"] == source_name(known):
+        return Source(SourceRef(metadata["name"], known), None)
+    return _bundle(ports, resource, sources.files_of(document, named.key))
+
+
+def _bundle(ports: Ports, resource: _Resource, files: sources.Files) -> Source:
+    """The immutable bundle of a declaration that is not one yet (C-7.4)."""
+    content = digest.source_digest(files)
+    name = source_name(content)
+    key = f"{CONFIG_MAP}/{resource.key.namespace}/{name}"
+    if key in ports.memory.published:
+        return Source(SourceRef(name, content), None)
+    data = sources.base64_text(sources.encode(files))
+    owner = object_reference(resource.document)
+    document = bundle_document(resource.key.namespace, name, SOURCE_KEY, data, owner)
+    return Source(SourceRef(name, content), document)
+
+
+def _inputs(ports: Ports, resource: _Resource) -> tuple[JobInput, ...] | None:
+    """The bytes that a dispatch sends, read right before it."""
+    claim = resource.undispatched
+    if claim is None or claim.snapshot is None:
+        return None
+    found = []
+    for item in claim.inputs.get("bundles", ()):
+        key = Key(CONFIG_MAP, resource.key.namespace, item["configMap"])
+        try:
+            document = ports.objects.get(key)
+            data = sources.unbase64((document.get("binaryData") or {})[item["file"]])
+        except (NotFound, FieldError, KeyError):
+            return None
+        found.append(JobInput(item["file"], item["configMap"], data))
+    return tuple(found)
+
+
+def _prunable(ports: Ports, resource: _Resource) -> tuple[Document, ...]:
+    """Plans beyond the last ten, with their bytes; looked for at rest alone."""
+    if not resource.idle or resource.asked:
+        return ()
+    labels = {RESOURCE_UID: resource.uid}
+    plans = ports.objects.list(PLAN, resource.key.namespace, labels)
+    last = resource.status.last_plan
+    kept_name = None if last is None else last.get("name")
+    by_age = sorted(
+        plans,
+        key=lambda item: (
+            item["metadata"]["name"] == kept_name,
+            (item.get("spec") or {}).get("time", ""),
+            item["metadata"]["name"],
+        ),
+    )
+    found: list[Document] = []
+    for plan in by_age[: max(0, len(by_age) - PLANS_KEPT)]:
+        key = Key(CONFIG_MAP, resource.key.namespace, plan["metadata"]["name"])
+        try:
+            found.append(ports.objects.get(key))
+        except NotFound:
+            found.append(plan)
+    return tuple(found)
