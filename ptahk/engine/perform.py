@@ -19,6 +19,7 @@ from ptahk.engine.ports import (
     AlreadyExists,
     Document,
     Indeterminate,
+    Key,
     NotFound,
     PortError,
     Ports,
