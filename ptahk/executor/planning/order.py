@@ -131,6 +131,9 @@ class Sorter:
             if used in self._drops:
                 if user in self._drops:
                     yield ("drop", user), ("drop", used)
+                    if user in made.rebuilt:
+                        # Anew, it must not find what the old one found.
+                        yield ("drop", used), ("create", user)
                     if user in self._asides and used in self._asides:
                         yield ("discard", user), ("discard", used)
                 elif user in made.alters:

@@ -111,6 +111,7 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
     primary: dict[Address, ObjectId] = {}
     sizes: dict[ObjectId, int] = {}
     attached: dict[ObjectId, dict[str, Any]] = {}
+    not_null_names: dict[str, str] = {}
     version, user, lock_capacity = query(_SERVER)[0]
     for kind in KINDS:
         for oid, read in kind.read(query, scope):
@@ -118,6 +119,8 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
             where = facts.pop("@", ())
             if "@size" in facts:
                 sizes[oid] = facts.pop("@size")
+            if "@not_null_name" in facts:
+                not_null_names[str(oid)] = facts.pop("@not_null_name")
             if facts.pop("@attached", False):
                 attached[oid] = facts
                 continue
@@ -140,7 +143,9 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
             "server_version": version,
             "user": user,
             "lock_capacity": lock_capacity,
+            # What a partition has through its parent, and keeps when it is detached.
             "attached": attached,
+            "not_null_names": not_null_names,
         },
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptahk.executor.dialects.postgres import shape
-from ptahk.executor.dialects.postgres.kinds.unsupported import DATABASE_WIDE
+from ptahk.executor.dialects.postgres.kinds.settle import settle
 from ptahk.executor.planning.model import Catalog, Facts, ObjectId, Policy
 
 
@@ -23,46 +23,56 @@ class Sides:
 
 def prepare(current: Catalog, desired: Catalog, policy: Policy) -> Sides:
     """Leave alone what is not declared and not managed; keep what nobody states."""
-    alone = _left_alone(current, desired, policy)
-    compared = {oid: facts for oid, facts in current.objects.items() if oid not in alone}
-    wanted = {
-        oid: _stated(oid, facts, current, desired, policy) for oid, facts in desired.objects.items()
+    schemas = {
+        oid.name[0]
+        for catalog in (current, desired)
+        for oid in catalog.objects
+        if oid.kind == "schema"
     }
-    rest = {oid: facts for oid, facts in current.objects.items() if oid in alone}
-    return Sides(
-        current=_restrict(current, compared),
-        desired=replace(desired, objects=wanted),
-        expected=replace(desired, objects={**wanted, **rest}),
-    )
+    live, wanted = settle(current, desired, policy, schemas)
+    if policy.partitions == "Declared":
+        live = _without_partitions(live, wanted)
+    live = _with_detached(live, wanted)
+    wanted = replace(wanted, objects=dict(_owned(live, wanted, policy)))
+    rest = {oid: facts for oid, facts in current.objects.items() if oid not in live.objects}
+    expected = replace(wanted, objects={**wanted.objects, **rest}) if rest else wanted
+    return Sides(live, wanted, expected)
 
 
-def _restrict(catalog: Catalog, objects: Mapping[ObjectId, Facts]) -> Catalog:
-    if len(objects) == len(catalog.objects):
-        return catalog
-    depends = frozenset((a, b) for a, b in catalog.depends if a in objects and b in objects)
-    return replace(catalog, objects=objects, depends=depends)
+def _with_detached(live: Catalog, wanted: Catalog) -> Catalog:
+    """Give a table that stops being a partition what it keeps of its parent's.
+
+    The table comes first: nothing of this can be touched while it is attached.
+    """
+    attached: Mapping[ObjectId, Facts] = live.context.get("attached", {})
+    kept: dict[ObjectId, Facts] = {}
+    depends: set[tuple[ObjectId, ObjectId]] = set()
+    for oid, facts in attached.items():
+        table = ObjectId("table", tuple(facts.get("table", oid.name[:2])))
+        if "partition_of" not in live.objects.get(table, {}) or table not in wanted.objects:
+            continue
+        if "partition_of" not in wanted.objects[table]:
+            kept[oid] = facts
+            depends.add((table, oid))
+    if not kept:
+        return live
+    return replace(live, objects={**live.objects, **kept}, depends=live.depends | depends)
 
 
-def _left_alone(current: Catalog, desired: Catalog, policy: Policy) -> set[ObjectId]:
-    live, declared = current.objects, desired.objects
-    alone = {
-        oid
-        for oid in live
-        if oid not in declared
-        and (
-            oid.kind in DATABASE_WIDE
-            or (oid.kind == "default privileges" and policy.privileges == "Declared")
-        )
-    }
-    partitions = set(_undeclared_partitions(live, declared))
-    if policy.partitions == "Declared" and partitions:
-        for oid, facts in live.items():
-            whole: ObjectId | None = oid
-            while whole is not None and whole not in partitions:
-                whole = shape.parent(whole, live.get(whole, facts), live)
-            if whole is not None:
-                alone.add(oid)
-    return alone
+def _without_partitions(live: Catalog, wanted: Catalog) -> Catalog:
+    """Partitions of a declared parent that are not declared are left alone, parts and all."""
+    partitions = set(_undeclared_partitions(live.objects, wanted.objects))
+    if not partitions:
+        return live
+    kept: dict[ObjectId, Facts] = {}
+    for oid, facts in live.objects.items():
+        whole: ObjectId | None = oid
+        while whole is not None and whole not in partitions:
+            whole = shape.parent(whole, live.objects.get(whole, facts), live.objects)
+        if whole is None:
+            kept[oid] = facts
+    depends = frozenset((a, b) for a, b in live.depends if a in kept and b in kept)
+    return replace(live, objects=kept, depends=depends)
 
 
 def _undeclared_partitions(
@@ -81,32 +91,28 @@ def _undeclared_partitions(
             above = live.get(parent, {})
 
 
-def _stated(
-    oid: ObjectId, facts: Facts, current: Catalog, desired: Catalog, policy: Policy
-) -> Facts:
-    """Declared facts, with owner and privileges as they will really be.
+def _owned(live: Catalog, wanted: Catalog, policy: Policy) -> Iterable[tuple[ObjectId, Facts]]:
+    """Owners as they will be: who loaded the declaration stands for who runs the plan."""
+    stated: Mapping[str, Any] = wanted.context.get("stated", {})
+    user, loader = live.context.get("user"), wanted.context.get("user")
+    managed = policy.privileges == "Managed"
+    for oid, facts in wanted.objects.items():
+        if user is not None and _has_owner(oid) and "owner" not in stated.get(str(oid), ()):
+            unknown = "owner" not in facts and not managed
+            if unknown or (facts.get("owner") == loader and managed and loader != user):
+                yield oid, {**facts, "owner": user}
+                continue
+        yield oid, facts
 
-    An owner that the declaration does not state is the role that loaded it: live, that is the
-    present owner, or the role that runs the plan.
-    """
-    stated: Mapping[str, Any] = desired.context.get("stated", {})
-    said = stated.get(str(oid), ())
-    live = current.objects.get(oid)
-    user = current.context.get("user")
-    result = dict(facts)
-    if policy.privileges == "Managed":
-        if "owner" in result and "owner" not in said:
-            loader = desired.context.get("user")
-            if result["owner"] == loader and user is not None:
-                result["owner"] = user
-        return result
-    if live is None:
-        if "owner" in result and "owner" not in said and user is not None:
-            result["owner"] = user
-        return result
-    for fact in ("owner", "acl"):
-        if fact not in said:
-            result.pop(fact, None)
-            if fact in live:
-                result[fact] = live[fact]
-    return result
+
+def _has_owner(oid: ObjectId) -> bool:
+    return oid.kind in _OWNED
+
+
+_OWNED = frozenset(
+    {
+        "schema", "enum", "domain", "composite", "range", "function", "procedure", "aggregate",
+        "operator", "sequence", "table", "view", "matview",
+    }
+)  # fmt: skip
+"""Kinds whose owner the catalog reads."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 
+from ptahk.executor.dialects.postgres.quote import object_name
 from ptahk.executor.planning.model import Facts, ObjectId
 
 RELATIONS = ("table", "view", "matview")
@@ -65,8 +66,18 @@ def implied_dependencies(
                 break
         if kind == "default" or kind == "constraint":
             yield oid, ObjectId("table", oid.name[:2])
+        elif kind == "column" and "inherited" in facts:
+            for above in lineage(objects.get(ObjectId("table", oid.name[:2]), {})):
+                yield oid, ObjectId("column", (*above, oid.name[2]))
         elif kind == "sequence owner":
             yield oid, ObjectId("column", tuple(facts["owned_by"]))
+
+
+def lineage(table: Facts) -> list[tuple[str, ...]]:
+    """Names of the tables that a table is a partition of or inherits from."""
+    if "partition_of" in table:
+        return [tuple(table["partition_of"])]
+    return [tuple(name) for name in table.get("inherits", ())]
 
 
 def names(oid: ObjectId, facts: Facts) -> Iterator[tuple[str, ...]]:
@@ -80,6 +91,9 @@ def names(oid: ObjectId, facts: Facts) -> Iterator[tuple[str, ...]]:
         yield ("relation", name[0], name[2])
         if facts["type"] == "p":
             yield ("primary key", name[0], name[1])
+    if kind == "column" and "identity" in facts:
+        given = facts["identity"].get("name")
+        yield ("relation", name[0], given or object_name(name[1], name[2], "seq"))
     if kind in _ROUTINES:
         yield ("routine", name[0], name[1])
     if kind == "table" and "partition_of" in facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ptahk.executor.dialects.postgres import shape
 from ptahk.executor.dialects.postgres.kinds import columntype, identity, relation
 from ptahk.executor.dialects.postgres.kinds.address import PG_ATTRDEF, PG_CLASS
 from ptahk.executor.dialects.postgres.quote import ident, literal, object_name, qualified
@@ -101,21 +102,26 @@ class ColumnKind:
         return steps + _settings(oid, {}, new, create=True)
 
     def drop(self, ctx: Context, oid: ObjectId, old: Facts) -> list[Step]:
-        if old.get("inherited") and not old.get("local"):
-            return []
+        if old.get("inherited") and any(
+            ObjectId("column", (*above, oid.name[2])) not in ctx.desired.objects
+            for above in shape.lineage(ctx.current.objects[relation.table_of(oid)])
+        ):
+            return []  # goes with its parent's
         if _is_generated(old):
             severity, reason = "warning", "drops the column; its values are computed from others"
         else:
             severity, reason = "destructive", "drops the column with its values"
+        tables = [oid.name[:2], *_children_that_keep(ctx, oid)]
         return [
             Step(
-                f"ALTER TABLE {qualified(oid.name[:2])} DROP COLUMN {ident(oid.name[2])}",
+                f"ALTER TABLE {qualified(table)} DROP COLUMN {ident(oid.name[2])}",
                 "DropColumn",
                 oid,
                 "destructive" if severity == "destructive" else "warning",
-                relation.lock("AccessExclusiveLock", oid.name[:2]),
+                relation.lock("AccessExclusiveLock", table),
                 reason,
             )
+            for table in tables
         ]
 
     def alter(
@@ -139,6 +145,20 @@ class ColumnKind:
         return Alter(steps, retyped.displaces, retyped.displaces_changed, retyped.reason)
 
 
+def _children_that_keep(ctx: Context, oid: ObjectId) -> list[tuple[str, ...]]:
+    """Inheritance children that declare the column too: dropping the parent's leaves theirs."""
+    if relation.table_of(oid) not in ctx.parents:
+        return []
+    found = []
+    for child, facts in sorted(ctx.current.objects.items()):
+        if child.kind == "table" and oid.name[:2] in shape.lineage(facts):
+            column = ObjectId("column", (*child.name, oid.name[2]))
+            local = ctx.current.objects.get(column, {}).get("local")
+            if local and column not in ctx.desired.objects and child in ctx.desired.objects:
+                found.append(child.name)
+    return found
+
+
 def _facts(row: tuple[Any, ...], sequences: dict[tuple[int, int], dict[str, Any]]) -> Facts:
     addresses = [(PG_CLASS, row[0], row[1])]
     facts: dict[str, Any] = {"@": addresses, "type": row[5]}
@@ -154,6 +174,7 @@ def _facts(row: tuple[Any, ...], sequences: dict[tuple[int, int], dict[str, Any]
                 facts["not_null_no_inherit"] = True
         if row[22] and not row[23]:
             facts["not_null_inherited"] = True
+            facts["@not_null_name"] = row[19]
     if row[19] and row[20] is False:
         facts["not_null_not_valid"] = True
     sequence = sequences.get((row[0], row[1])) if row[8] else None
@@ -350,9 +371,11 @@ def _not_null(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step]
     if now and new.get("not_null_not_valid") and not was:
         return [_add_not_valid(oid, new)]
     if now and old.get("not_null_not_valid") and not new.get("not_null_not_valid"):
-        return _validate_not_null(oid, old, new)
-    if was == now:
-        return _rename_not_null(oid, old, new) if now else []
+        return _validate_not_null(ctx, oid, old, new)
+    if was == now and now and not _lost_with_parent(ctx, oid):
+        return _rename_not_null(ctx, oid, old, new)
+    if was == now and not now:
+        return []
     if new.get("not_null_inherited") and now:
         return []
     if not now:
@@ -422,24 +445,35 @@ def _add_not_valid(oid: ObjectId, new: Facts) -> Step:
     return Step(sql, "SetNotNull", oid, lock=lock)
 
 
-def _validate_not_null(oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
+def _validate_not_null(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
     table = qualified(oid.name[:2])
     sql = f"ALTER TABLE {table} VALIDATE CONSTRAINT {ident(_constraint_name(oid, old))}"
     lock = relation.lock("ShareUpdateExclusiveLock", oid.name[:2])
     return [
         no_nulls(oid),
         Step(sql, "ValidateNotNull", oid, lock=lock),
-        *_rename_not_null(oid, old, new),
+        *_rename_not_null(ctx, oid, old, new),
     ]
 
 
-def _rename_not_null(oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
-    if new.get("not_null_inherited") or old.get("not_null_inherited"):
+def _lost_with_parent(ctx: Context, oid: ObjectId) -> bool:
+    """DROP NOT NULL reaches the children, which may be declared to keep theirs."""
+    for above in shape.lineage(ctx.current.objects[relation.table_of(oid)]):
+        column = ObjectId("column", (*above, oid.name[2]))
+        old, new = ctx.current.objects.get(column, {}), ctx.desired.objects.get(column)
+        if new is not None and old.get("not_null") and not new.get("not_null"):
+            return True
+    return False
+
+
+def _rename_not_null(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
+    if new.get("not_null_inherited") or ctx.server_version < CATALOGED_NOT_NULL:
         return []
     table = qualified(oid.name[:2])
     lock = relation.lock("AccessExclusiveLock", oid.name[:2])
     steps: list[Step] = []
-    was, now = _constraint_name(oid, old), _constraint_name(oid, new)
+    inherited = ctx.current.context.get("not_null_names", {}).get(str(oid))
+    was, now = inherited or _constraint_name(oid, old), _constraint_name(oid, new)
     if was != now:
         sql = f"ALTER TABLE {table} RENAME CONSTRAINT {ident(was)} TO {ident(now)}"
         steps.append(Step(sql, "RenameConstraint", oid, lock=lock))

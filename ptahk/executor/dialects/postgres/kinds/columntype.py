@@ -51,6 +51,17 @@ _EXACT = {
     ("inet", "text"),
     ("cidr", "inet"),
 }
+_FAMILIES = (
+    {*_INTEGERS, "numeric", "real", "double precision", "money"},
+    {"integer", "boolean"},
+    {"date", "timestamp without time zone", "timestamp with time zone"},
+    {"time without time zone", "time with time zone", "interval"},
+    {"timestamp without time zone", "timestamp with time zone", "time without time zone"},
+    {*_TEXTS, "name"},
+    {"json", "jsonb"},
+    {"inet", "cidr"},
+    {"bit", "bit varying"},
+)
 _CALL = re.compile(r"[A-Za-z_0-9\"]\s*\(")
 _STABLE_CALLS = re.compile(r"^(now|CURRENT_TIMESTAMP|CURRENT_DATE|transaction_timestamp)\b")
 
@@ -147,7 +158,15 @@ def _using(ctx: Context, oid: ObjectId, old: Facts, new: Facts, remade: ObjectId
     one, two = parse(old["type"]), parse(new["type"])
     if one.array == two.array and (one.base == two.base or _assignable(one.base, two.base)):
         return ""
-    return f" USING {column}::{new['type']}"
+    return f" USING {_cast(column, one, two, new['type'])}"
+
+
+def _cast(column: str, one: Type, two: Type, target: str) -> str:
+    """Directly within a family; else through text, which every type can be read from."""
+    direct = one.array == two.array and any(
+        one.base in family and two.base in family for family in _FAMILIES
+    )
+    return f"{column}::{target}" if direct else f"{column}::text::{target}"
 
 
 def _assignable(one: str, two: str) -> bool:
@@ -171,7 +190,7 @@ def _judge(
         return "warning", rewrite if remade else "indexes on the column are rebuilt", ""
     one, two = parse(old["type"]), parse(new["type"])
     if one.array != two.array:
-        return "destructive", f"{rewrite}; values may not convert", ""
+        return "destructive", f"{rewrite}; values may not convert", _cast_check(oid, one, two, new)
     if two.base == "text" and not one.array:
         quiet = one.base in ("character varying", "text")
         return ("safe", "", "") if quiet else ("warning", rewrite, "")
@@ -188,7 +207,7 @@ def _judge(
     if (one.base, two.base) in _EXACT and not two.mods:
         return "warning", rewrite, ""
     reason = f"{rewrite}; values may change or not convert"
-    return "destructive", reason, _cast_check(oid, new)
+    return "destructive", reason, _cast_check(oid, one, two, new)
 
 
 def _judge_text(oid: ObjectId, one: Type, two: Type, new: Facts) -> tuple[Severity, str, str]:
@@ -227,11 +246,12 @@ def _value_check(oid: ObjectId, where: str, new: Facts) -> str:
     return f"SELECT pg_catalog.format({text}, {column}::text) FROM {table} WHERE {where} LIMIT 1"
 
 
-def _cast_check(oid: ObjectId, new: Facts) -> str:
+def _cast_check(oid: ObjectId, one: Type, two: Type, new: Facts) -> str:
     """Evaluating the cast raises the server's own data error, which names the value."""
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     message = literal(f"column {qualified(oid.name)} holds a value that is not {new['type']}")
-    where = f"{column} IS NOT NULL AND ({column}::{new['type']})::text IS NULL"
+    cast = _cast(column, one, two, new["type"])
+    where = f"{column} IS NOT NULL AND ({cast})::text IS NULL"
     return f"SELECT {message} FROM {table} WHERE {where} LIMIT 1"
 
 

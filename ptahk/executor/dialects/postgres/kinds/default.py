@@ -63,18 +63,20 @@ class DefaultKind:
             facts = ctx.desired.objects[sequence]
             if sequence.kind != "sequence" or sequence in ctx.current.objects:
                 continue
-            if (oid, sequence) in ctx.desired.depends and not facts.get("increment"):
-                yield advance(oid, sequence.name)
+            if (oid, sequence) in ctx.desired.depends and "-" not in facts.get("increment", ""):
+                yield advance(oid, sequence.name, facts)
 
 
-def advance(oid: ObjectId, sequence: tuple[str, ...]) -> Step:
-    """Move a sequence past the values that its column already holds."""
+def advance(oid: ObjectId, sequence: tuple[str, ...], options: Facts) -> Step:
+    """Move an ascending sequence past the values that its column already holds."""
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     name = literal(qualified(sequence))
     sql = (
         f"SELECT pg_catalog.setval({name}::pg_catalog.regclass, max({column}))"
-        f" FROM {table} HAVING max({column}) >= 1"
+        f" FROM {table} HAVING max({column}) >= {options.get('min', '1')}"
     )
+    if "max" in options:
+        sql += f" AND max({column}) <= {options['max']}"
     return Step(sql, "AdvanceSequence", oid, lock=relation.lock("AccessShareLock", oid.name[:2]))
 
 

@@ -65,7 +65,7 @@ def alter(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
     if was is None:
         steps = [Step(f"{head} ADD {clause(oid, now)}", "AddIdentity", oid, lock=lock)]
         if not str(now.get("increment", "")).startswith("-"):
-            steps.append(advance(oid, sequence_name(oid, now)))
+            steps.append(advance(oid, sequence_name(oid, now), now))
         return steps
     steps = []
     if was["always"] != now["always"]:
