@@ -143,7 +143,7 @@ def _ask(session: Session, fingerprint: str) -> None:
 
 
 def _answered(session: Session, answer: Answer, plan: Plan) -> dict[str, Any]:
-    if answer.outcome != "Succeeded":
+    if answer.exit_code != 0:
         raise failure(answer)
     outcome = answer.reason if answer.reason in {"AlreadyConverged", "Converged"} else "Applied"
     return _result(session, answer, plan, outcome)

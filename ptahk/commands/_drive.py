@@ -41,6 +41,8 @@ from ptahk.errors import (
 
 WAIT_MAX_S = 30.0
 """Longest single wait: an upper bound, not a poll; the end of a Job wakes us."""
+FAULTS_MAX = 5
+"""Passes in a row that the store may fail before the command gives up: some ten seconds."""
 WRITES_MAX = 10
 """Tries of one compare-and-swap; another process writes in milliseconds."""
 
@@ -144,16 +146,29 @@ class Drive:
 
     def until_answered(self, request_id: str) -> Answer:
         """Run passes until the request with this id is answered."""
+
+        def answered(status: Status) -> bool:
+            found = status.request
+            done = found is not None and found.id == request_id and found.state == "Done"
+            # TTL, clearing and release come after the answer.
+            return done and driver.at_rest(status)
+
+        answer = self.run_until(answered).request
+        assert answer is not None, "the condition that was waited for"
+        return answer
+
+    def run_until(self, reached: Callable[[Status], bool]) -> Status:
+        """Run passes until the status is as wanted."""
         while True:
             status = self.status()
-            answer = status.request
-            if answer is not None and answer.id == request_id and answer.state == "Done":
-                return answer
+            if reached(status):
+                return status
             if self.interrupts.asked:
                 self._say_what_runs(status)
                 raise KeyboardInterrupt
             self._check_time(status)
             result = driver.run_pass(self._world.ports, self._key)
+            self._check_fault(result)
             self._wait(result)
 
     def _wait(self, result: driver.PassResult) -> None:
@@ -165,6 +180,18 @@ class Drive:
             delay = min(delay, self._deadline_s - clock.monotonic())
         if delay > 0 and not self.interrupts.asked:
             self._world.jobs.wait(delay)
+
+    def _check_fault(self, result: driver.PassResult) -> None:
+        """Give up where the store stays away, or nothing would ever go on."""
+        if result.fault is not None:
+            if self._world.ports.memory.faults.get(self._key, 0) >= FAULTS_MAX:
+                with store_faults():
+                    raise result.fault
+            return
+        if result.requeue is None:
+            raise InternalError(f"the request is not answered and nothing goes on ({result.step})")
+        if result.requeue.reason == "StatusUnreadable":
+            raise Refused(result.requeue.message, reason="StatusUnreadable")
 
     def _check_time(self, status: Status) -> None:
         if self._deadline_s is None or self._world.ports.clock.monotonic() < self._deadline_s:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import gzip
 import json
 import shlex
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +23,7 @@ from ptahk.commands._options import (
 from ptahk.commands._render import Messages
 from ptahk.engine.model.plan import PLAN_RAW_BYTES_MAX, Plan, parse_plan, plan_name
 from ptahk.engine.model.resource import CONFIG_MAP, PLAN, PLAN_KEY, RESOURCE_UID
+from ptahk.engine.model.source import unbase64, unpack
 from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Document, Key, NotFound
 from ptahk.errors import Refused, UsageError
@@ -68,18 +66,48 @@ class Made:
     data: bytes
 
 
-class Progress:
-    """The engine's recorder: each durable step as a line on standard error."""
+STEPS: Mapping[str, str] = {
+    "AddFinalizer": "resource guarded",
+    "WriteClaim": "claim stored",
+    "DiscardClaim": "claim dropped",
+    "AcquireLease": "realm held",
+    "CopyEpoch": "epoch stored in the claim",
+    "PersistSnapshot": "surroundings stored",
+    "ConsumeApproval": "approval consumed",
+    "DispatchMark": "dispatch marked",
+    "DispatchJob": "process started",
+    "ConfirmJob": "process confirmed",
+    "Settle": "outcome stored",
+    "LatchUnknown": "outcome stored as unknown",
+    "ClearClaim": "claim cleared",
+    "OweRelease": "release owed",
+    "ReleaseLease": "realm released",
+    "ClearRelease": "release settled",
+    "Publish": "published",
+    "Thaw": "realm thawed",
+}
+"""Durable step → words. Steps that only repeat or tidy up are shown with ``--verbose``."""
 
-    def __init__(self, messages: Messages) -> None:
+
+class Progress:
+    """The engine's recorder: each durable step as a line on standard error.
+
+    :param every: show the steps; False: only with ``--verbose``.
+    """
+
+    def __init__(self, messages: Messages, *, every: bool = False) -> None:
         self._messages = messages
+        self._every = every
 
     def event(self, key: Key, type: Literal["Normal", "Warning"], reason: str, text: str) -> None:
-        line = f"{reason}: {text}" if text else reason
+        words = STEPS.get(reason, reason)
+        line = f"{words}: {text}" if text else words
         if type == "Warning":
             self._messages.note(line, "warning")
-        else:
+        elif self._every and reason in STEPS:
             self._messages.step(line)
+        else:
+            self._messages.detail(line)
 
 
 def target(place: Place, engine: str) -> tuple[str, TargetIdentity]:
@@ -145,7 +173,8 @@ def session(
         dev_url = _inputs.url_of_environment(told.source.dev_url_env, "dev-url-env")
         dsn.identify(dev_url, engine=_resource.DEFAULT_ENGINE, os_user=_inputs.os_user())
     state = _inputs.state_directory(told.place)
-    opened = _wiring.local_world(state, durability, Progress(messages), url=url, dev_url=dev_url)
+    progress = Progress(messages, every=durability == "required")
+    opened = _wiring.local_world(state, durability, progress, url=url, dev_url=dev_url)
     with opened as world:
         if world.state is None:
             messages.note(f"Nothing is kept: {world.why_not_durable}")
@@ -201,7 +230,7 @@ def check_same_target(status: Status, identity: TargetIdentity) -> None:
 def make_plan(session: Session) -> Made:
     """Ask for a plan. :raises PtahkError: it was refused, or could not be made."""
     answer = session.drive.ask(session.wanted, "plan")
-    if answer.outcome != "Succeeded" or answer.plan is None:
+    if answer.exit_code != 0 or answer.plan is None:
         raise failure(answer)
     return stored_plan(session.world, session.wanted.key.namespace, answer.plan)
 
@@ -221,7 +250,7 @@ def stored_plan(world: _wiring.World, namespace: str, fingerprint: str) -> Made:
                 raise Refused(
                     f"no such plan (plan={fingerprint})", reason="PlanMissing", hint="Plan again."
                 ) from None
-        return Made(plan, unzip(base64.b64decode(bundle["binaryData"][PLAN_KEY])))
+        return Made(plan, unpack(unbase64(bundle["binaryData"][PLAN_KEY]), PLAN_RAW_BYTES_MAX))
     except (ValueError, KeyError) as error:
         raise Refused(
             f"plan cannot be read (plan={fingerprint}): {error}",
@@ -236,24 +265,6 @@ def statement_count(data: bytes) -> int:
         return len(json.loads(data)["statements"])
     except (ValueError, KeyError, TypeError):
         raise UsageError("plan bytes are no plan (plan)", reason="InvalidPlanFile") from None
-
-
-def unzip(data: bytes) -> bytes:
-    """The raw plan bytes. :raises ValueError: they are no gzip, or too large."""
-    try:
-        with gzip.GzipFile(fileobj=_reader(data)) as file:
-            raw = file.read(PLAN_RAW_BYTES_MAX + 1)
-    except (OSError, EOFError, zlib.error):
-        raise ValueError("not gzip") from None
-    if len(raw) > PLAN_RAW_BYTES_MAX:
-        raise ValueError("larger than a plan may be")
-    return raw
-
-
-def _reader(data: bytes) -> Any:
-    import io
-
-    return io.BytesIO(data)
 
 
 def plans_of(world: _wiring.World, owner: Document) -> list[Plan]:

@@ -6,8 +6,6 @@ option that is set overrides its field.
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +31,7 @@ from ptahk.engine.model.resource import (
     SchemaSpec,
     parse_spec,
 )
+from ptahk.engine.model.source import base64_text, encode
 from ptahk.engine.ports import Document, Key, object_reference
 from ptahk.errors import UsageError
 from ptahk.wire import digest
@@ -67,13 +66,6 @@ class Wanted:
     def uid(self) -> str:
         uid: str = self.document["metadata"]["uid"]
         return uid
-
-
-def bundle_bytes(files: Files) -> bytes:
-    """The gzip bundle of a declaration; equal files give equal bytes."""
-    value = {"files": [{"name": name, "text": text} for name, text in files]}
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return gzip.compress(text.encode("ascii"), compresslevel=6, mtime=0)
 
 
 def wanted(
@@ -207,17 +199,15 @@ def _assemble(
     bundle = None
     if files is not None:
         owner = object_reference(document)
-        bundle = bundle_of(
-            namespace, owner, data or bundle_bytes(files), digest.source_digest(files)
-        )
+        bundle = bundle_of(namespace, owner, data or encode(files), digest.source_digest(files))
         spec["desired"] = {"configMapRef": {"name": bundle["metadata"]["name"]}}
     return Wanted(document, bundle, identity, checked(spec))
 
 
 def bundle_of(namespace: str, owner: Document, data: bytes, source_digest: str) -> Document:
     """The immutable ConfigMap of one declaration."""
-    text = base64.b64encode(data).decode("ascii")
-    return bundle_document(namespace, source_name(source_digest), SOURCE_KEY, text, owner)
+    name = source_name(source_digest)
+    return bundle_document(namespace, name, SOURCE_KEY, base64_text(data), owner)
 
 
 def namespace_of(realm: str) -> str:

@@ -102,7 +102,7 @@ def plan(document: Document) -> Iterator[Line]:
 
 def _statement(statement: Document, total: int) -> Iterator[Line]:
     style = SEVERITY_STYLES.get(statement["severity"], "")
-    head = f"-- {statement['index'] + 1}/{total}  {statement['kind']}  {statement['object']}"
+    head = f"-- {statement['index']}/{total}  {statement['kind']}  {statement['object']}"
     yield f"{visible(head)}  [{statement['severity']}]", style
     facts = []
     if statement["lock"]:
@@ -180,9 +180,8 @@ def drift(document: Document) -> Iterator[Line]:
                     visible(f"    {item['object']}{detail}  [{item['severity']}]"),
                     SEVERITY_STYLES.get(item["severity"], ""),
                 )
-    hidden = total - len(document["items"])
-    if hidden > 0:
-        yield f"  … and {hidden} more", "dim"
+    if document["itemsDropped"]:
+        yield f"  … and {document['itemsDropped']} more", "dim"
 
 
 _OUTCOMES = {

@@ -105,7 +105,7 @@ def test_the_bundle_holds_the_declaration() -> None:
     assert json.loads(gzip.decompress(data)) == {
         "files": [{"name": "schema.sql", "text": "CREATE TABLE t ();"}]
     }
-    assert resource.bundle_bytes(FILES) == resource.bundle_bytes(FILES)
+    assert found.bundle == wanted().bundle
     assert found.bundle["immutable"] is True
 
 

@@ -14,7 +14,7 @@ DIGEST = "sha256:" + "a" * 64
 
 def statement(index: int, **changes: Any) -> dict[str, Any]:
     return {
-        "index": index,
+        "index": index + 1,
         "sql": "CREATE TABLE public.orders (id bigint)",
         "kind": "CreateTable",
         "object": "table public.orders",
@@ -142,6 +142,7 @@ def test_drift_by_category() -> None:
         "inSync": False,
         "highest": "destructive",
         "counts": {"unexpected": 1, "missing": 2},
+        "itemsDropped": 1,
         "items": [
             {"category": "missing", "object": "table public.a", "severity": "safe"},
             {

@@ -1,0 +1,130 @@
+"""One Job of a command's own: a child that reads the database, or fences, for a person.
+
+It changes no user object, so it needs no claim; the URL reaches the database only
+through the runner and its executor, as in every Job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from ptahk.commands import _resource
+from ptahk.commands._drive import CLASSES, store_faults
+from ptahk.commands._wiring import World
+from ptahk.engine.model.fields import format_time
+from ptahk.engine.model.plan import PlanSpec
+from ptahk.engine.ports import Document, JobOrder, Lost, NotYet, object_reference
+from ptahk.errors import InternalError, OperationFailed
+from ptahk.wire import digest, frame
+from ptahk.wire.jobspec import FencedAttempt, JobPolicy, JobSpec, Operation
+
+DEADLINE_S = 60
+GRACE_S = 30
+
+
+Fenced = tuple[FencedAttempt, str, PlanSpec]
+"""The attempt, its epoch, and its plan: target and server that the fence must meet."""
+
+
+def spec_of(
+    world: World, owner: Document, operation: Operation, fenced: Fenced | None = None
+) -> JobSpec:
+    """What a Job about a stored resource is told.
+
+    :param fenced: with ``Prove``, and with nothing else.
+    """
+    wanted = _resource.checked(owner["spec"])
+    operation_id = world.ports.entropy.operation_id()
+    uid = owner["metadata"]["uid"]
+    realm = wanted.target.coordination_digest
+    now = world.ports.clock.now()
+    end = format_time(now + timedelta(seconds=DEADLINE_S))
+    inputs = digest.input_fingerprint(operation, {"realm": realm})
+    return JobSpec(
+        operation=operation,
+        family="schema",
+        engine="postgresql",
+        operation_id=operation_id,
+        attempt=1,
+        job_name=digest.job_name(operation, uid, operation_id, inputs, 1),
+        holder=digest.holder(uid, operation_id),
+        store_uid=world.ports.store.uid,
+        store_kind="local",
+        resource_uid=uid,
+        coordination_digest=realm,
+        dispatch_not_after=end,
+        execution_not_after=end,
+        active_deadline_seconds=DEADLINE_S,
+        termination_grace_period_seconds=GRACE_S,
+        explicit_key=wanted.target.explicit_key,
+        policy=JobPolicy(coordination_timeout_seconds=wanted.policy.coordination_timeout),
+        **_bindings(fenced),
+    )
+
+
+def _bindings(fenced: Fenced | None) -> dict[str, Any]:
+    if fenced is None:
+        return {}
+    attempt, epoch, plan = fenced
+    return {
+        "fenced": attempt,
+        "epoch": epoch,
+        "target_identity": plan.bound("targetIdentityDigest"),
+        "server_identity": plan.server_identity,
+    }
+
+
+def run(
+    world: World,
+    owner: Document,
+    spec: JobSpec,
+    enough: Callable[[dict[str, Any]], bool] = lambda result: False,
+) -> dict[str, Any]:
+    """Run one Job to its end. :returns: the executor's result document.
+
+    :param enough: says of the result of a Job that failed that it holds what was wanted.
+    :raises PtahkError: it refused or failed.
+    """
+    metadata = owner["metadata"]
+    order = JobOrder(
+        namespace=metadata["namespace"],
+        name=spec.job_name,
+        owner=object_reference(owner),
+        annotations={},
+        spec=spec,
+        inputs=(),
+        surroundings={},
+        url_from={},
+    )
+    jobs = world.ports.jobs
+    with store_faults():
+        job = jobs.create(order)
+        while not job.terminal:
+            world.jobs.wait(DEADLINE_S)
+            found = jobs.observe(metadata["namespace"], spec.job_name)
+            if found is None:
+                raise InternalError("the Job's directory is gone")
+            job = found
+        output = jobs.collect(metadata["namespace"], spec.job_name, job.uid)
+        jobs.expire(metadata["namespace"], spec.job_name, job.uid, 0)
+    if isinstance(output, NotYet | Lost):
+        raise InternalError(f"the Job's result is gone: {output.message}")
+    decoder = frame.Decoder(spec.operation_id, spec.epoch)
+    decoder.feed(output.output)
+    found_frame = decoder.finish()
+    if isinstance(found_frame, frame.Refused):
+        raise InternalError(f"the Job left no result: {found_frame.message}")
+    payload = found_frame.document
+    error = payload.get("error")
+    if error is not None and not enough(payload.get("result") or {}):
+        kind = CLASSES.get(error["exitCode"], OperationFailed)
+        raise kind(
+            error["message"],
+            reason=error["reason"],
+            field=error.get("field"),
+            hint=error.get("hint"),
+        )
+    result: dict[str, Any] = payload["result"]
+    return result
