@@ -122,7 +122,7 @@ def answered(
         message=cut(end.message, MESSAGE_MAX),
         exit_code=end.exit_code,
         field=end.field,
-        hint=end.hint or reasons.advice(end.reason) or None,
+        hint=end.hint or (reasons.advice(end.reason) if end.exit_code else None) or None,
         operation_id=claim.operation_id,
         plan=claim.plan,
         time=s.now,

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from ptahk.engine import approval, census, gates, lease
 from ptahk.engine.family import Family, Proposal
-from ptahk.engine.lifecycle.answers import refused
+from ptahk.engine.lifecycle.answers import proof_failed, refused
 from ptahk.engine.model import job as jobs
 from ptahk.engine.model.claim import (
     DISPATCH_MAX_S,
@@ -189,9 +189,7 @@ def _dispatch(s: Snapshot, family: Family, claim: Claim) -> Decision:
     if s.inputs is None:
         refusal = s.source_refusal or s.plan_refusal
         refusal = refusal or Refusal("SourceMissing", "an input of the operation is absent")
-        if claim.type == PROVE:
-            return _later(s, refusal.reason, refusal.message)
-        return discard(s, claim, refusal.message, refusal)
+        return _impossible(s, claim, refusal)
     seconds = claim.active_deadline_seconds
     marked = dataclasses.replace(
         claim,
@@ -202,11 +200,24 @@ def _dispatch(s: Snapshot, family: Family, claim: Claim) -> Decision:
         execution_not_after=s.now + timedelta(seconds=seconds),
         intent_digest="",
     )
-    spec = family.job(marked, s)
+    try:
+        spec = family.job(marked, s)
+    except jobspec.JobSpecError as error:
+        return _impossible(s, claim, Refusal("InvalidSpec", str(error)))
     intent = jobspec.input_digest(jobspec.encode(spec))
     marked = dataclasses.replace(marked, intent_digest=intent)
     status = dataclasses.replace(s.status, active_operation=marked)
     return Do(DispatchJob(status, s.draws.nonce, _order(s, marked, spec)))
+
+
+def _impossible(s: Snapshot, claim: Claim, refusal: Refusal) -> Decision:
+    """It cannot be dispatched as it stands; a proof stays owed and says so."""
+    owed = s.status.pending_observation
+    if claim.type != PROVE or owed is None:
+        return discard(s, claim, refusal.message, refusal)
+    status = dataclasses.replace(s.status, active_operation=None)
+    status = proof_failed(status, s, owed, refusal, exit_code=None, definite=True)
+    return Do(WriteStatus("DiscardClaim", status, refusal.message))
 
 
 def _order(s: Snapshot, claim: Claim, spec: jobspec.JobSpec) -> JobOrder:
