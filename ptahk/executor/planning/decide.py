@@ -31,6 +31,11 @@ class Decisions:
     refusals: list[PlanRefusal] = field(default_factory=list)
 
     @property
+    def is_empty(self) -> bool:
+        """True where nothing changes at all."""
+        return not (self.created or self.dropped or self.alters or self.rebuilt or self.refusals)
+
+    @property
     def creates(self) -> set[ObjectId]:
         return self.created | self.rebuilt.keys()
 

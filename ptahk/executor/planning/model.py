@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Severity = Literal["safe", "warning", "privilege", "destructive"]
 SEVERITIES: tuple[Severity, ...] = ("safe", "warning", "privilege", "destructive")
@@ -37,13 +37,12 @@ Query = Callable[..., Sequence[tuple[Any, ...]]]
 """``query(sql, params=()) -> rows`` on one session with ``search_path = ''``."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class ObjectId:
+class ObjectId(NamedTuple):
     """One object of a database: its kind and its unquoted name parts.
 
     Examples: ``("table", ("public", "orders"))``, ``("column", ("public", "orders", "id"))``,
     ``("function", ("public", "f", "integer, text"))`` (identity arguments as the server
-    prints them).
+    prints them). A tuple, since tens of thousands are hashed in every plan.
     """
 
     kind: str

@@ -21,6 +21,8 @@ def make_steps(ctx: Context, grammar: Grammar) -> list[Step] | list[PlanRefusal]
     forced: set[ObjectId] = set()
     while True:
         made = decide(ctx, grammar, forced)
+        if made.is_empty:
+            return []
         if made.refusals:
             return made.refusals
         try:

@@ -41,6 +41,8 @@ class PlanResult:
     observed_fingerprint: str
     desired_fingerprint: str
     """What ``fingerprint`` of the live side will be once the plan has run."""
+    differences: tuple[tuple[str, ObjectId], ...] = field(default=(), repr=False)
+    """``missing``, ``undeclared`` or ``changed``, and the object; wholes, not their parts."""
     steps: tuple[Step, ...] = field(default=(), repr=False)
 
 
@@ -59,12 +61,16 @@ def plan(
         current = Catalog(current.objects, current.depends, sizes_bytes, current.context)
     sides = prepare(current, desired, policy)
     observed = fingerprint(current)
-    expected = fingerprint(sides.expected)
-    ctx = _context(sides, policy)
+    unchanged = sides.expected.objects == current.objects
+    expected = observed if unchanged else fingerprint(sides.expected)
+    if sides.current.objects == sides.desired.objects:
+        return PlanResult((), (), (), {}, observed, expected)
+    ctx = context_of(sides.current, sides.desired, policy)
+    differences = tuple(_differences(sides))
     made = make_steps(ctx, GRAMMAR)
     refusals = [each for each in made if isinstance(each, PlanRefusal)]
     if refusals:
-        return PlanResult((), tuple(refusals), (), {}, observed, expected)
+        return PlanResult((), tuple(refusals), (), {}, observed, expected, differences)
     steps = wait_for_values([each for each in made if isinstance(each, Step)])
     capacity = current.context.get("lock_capacity", LOCK_CAPACITY_DEFAULT)
     statements, forced = number(steps, capacity)
@@ -79,24 +85,40 @@ def plan(
         *_too_long(policy, steps, sizes),
     ]
     return PlanResult(
-        statements, tuple(verdicts), (*notes, *hints), sizes, observed, expected, tuple(steps)
+        statements,
+        tuple(verdicts),
+        (*notes, *hints),
+        sizes,
+        observed,
+        expected,
+        differences,
+        tuple(steps),
     )
 
 
-def _context(sides: Sides, policy: Policy) -> Context:
+def _differences(sides: Sides) -> Iterable[tuple[str, ObjectId]]:
+    live, declared = sides.current.objects, sides.desired.objects
+    for category, mine, others in (("missing", declared, live), ("undeclared", live, declared)):
+        for oid in sorted(oid for oid in mine if oid not in others):
+            whole = shape.parent(oid, mine[oid], mine)
+            if whole is None or whole in others:
+                yield category, oid
+    for oid in sorted(oid for oid in declared if oid in live and live[oid] != declared[oid]):
+        yield "changed", oid
+
+
+def context_of(current: Catalog, desired: Catalog, policy: Policy) -> Context:
+    """What the kinds may look at."""
     parents: set[ObjectId] = set()
-    for catalog in (sides.current, sides.desired):
+    for catalog in (current, desired):
         for oid, facts in catalog.objects.items():
             if oid.kind == "table":
-                above = facts.get("inherits", ())
-                if "partition_of" in facts:
-                    above = [facts["partition_of"]]
-                parents.update(ObjectId("table", tuple(name)) for name in above)
+                parents.update(ObjectId("table", name) for name in shape.lineage(facts))
     return Context(
-        current=sides.current,
-        desired=sides.desired,
+        current=current,
+        desired=desired,
         policy=policy,
-        server_version=sides.current.context.get("server_version", 0),
+        server_version=current.context.get("server_version", 0),
         parents=frozenset(parents),
     )
 

@@ -151,7 +151,7 @@ def drift_document(live: Catalog, wanted: Catalog, made: PlanResult) -> dict[str
     """C-10.1."""
     from ptahk.executor.dialects.postgres.declaration import drift
 
-    report = drift(live, wanted)
+    report = drift(made)
     body = {
         "counts": dict(report.counts),
         "highest": report.highest,

@@ -36,7 +36,7 @@ select c.oid::int8, a.attnum::int, n.nspname::text, c.relname::text, a.attname::
        case when a.attstorage <> t.typstorage then a.attstorage::text end,
        a.attcompression::text, nullif(a.attstattarget, -1)::int, a.attoptions,
        a.attinhcount > 0, a.attislocal and not c.relispartition,
-       coalesce(e.typtype, t.typtype)::text, {not_null}
+       coalesce(e.typtype, t.typtype)::text, {not_null}, t.typstorage::text
 from pg_catalog.pg_attribute a
 join pg_catalog.pg_class c on c.oid = a.attrelid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -189,6 +189,7 @@ def _facts(row: tuple[Any, ...], sequences: dict[tuple[int, int], dict[str, Any]
             facts["virtual"] = True
     if row[12]:
         facts["storage"] = row[12]
+        facts["type_storage"] = row[24]
     if row[13]:
         facts["compression"] = row[13]
     if row[14] is not None:
@@ -496,7 +497,8 @@ def _settings(oid: ObjectId, old: Facts, new: Facts, *, create: bool) -> list[St
             to = _STORAGE[new["storage"]]
             steps.append(Step(f"{head} SET STORAGE {to}", "SetStorage", oid, lock=lock))
         elif not retyped:
-            steps.append(Step(f"{head} SET STORAGE DEFAULT", "SetStorage", oid, lock=lock))
+            to = _STORAGE[old["type_storage"]]
+            steps.append(Step(f"{head} SET STORAGE {to}", "SetStorage", oid, lock=lock))
     if not create and old.get("compression") != new.get("compression"):
         to = _COMPRESSION.get(new.get("compression", ""), "default")
         steps.append(Step(f"{head} SET COMPRESSION {to}", "SetCompression", oid, lock=lock))

@@ -58,6 +58,8 @@ def _in_scope(oid: ObjectId, facts: Facts, policy: Policy, schemas: Container[st
 def _wanted(
     oid: ObjectId, live: Facts | None, facts: Facts, stated: Container[str] | None
 ) -> Facts:
+    if live == facts:
+        return facts
     changed: dict[str, Any] = {}
     if stated is not None:
         for attribute in _ATTRIBUTES:
