@@ -26,6 +26,7 @@ from ptahk.engine.model.resource import (
 from ptahk.engine.model.status import Answer, Status
 from ptahk.engine.ports import Key, Ports
 from tests.kit import toy
+from tests.kit.auditor import AuditedJobs, AuditedObjects, Auditor
 from tests.kit.fakedb import FakeDatabase
 from tests.kit.faults import Faults, FaultyJobs, FaultyObjects
 from tests.kit.memory import MemoryWorld, memory_world
@@ -45,17 +46,24 @@ class Scenario:
     world: MemoryWorld
     database: FakeDatabase
     key: Key
+    auditor: Auditor
     passes: int = 0
 
     def process(self, faults: Faults | None = None) -> "Process":
-        """A fresh process: it remembers nothing."""
+        """A fresh process: it remembers nothing.
+
+        The auditor stands at the documents, inside the faults, and before the Jobs, outside them:
+        a status counts when it lands, a create when it is sent.
+        """
         ports = self.world.ports()
-        if faults is not None:
-            ports = dataclasses.replace(
-                ports,
-                objects=FaultyObjects(ports.objects, faults),
-                jobs=FaultyJobs(ports.jobs, faults),
-            )
+        faults = faults or Faults()
+        objects = AuditedObjects(ports.objects, self.auditor, self.key)
+        jobs = FaultyJobs(ports.jobs, faults)
+        ports = dataclasses.replace(
+            ports,
+            objects=FaultyObjects(objects, faults),
+            jobs=AuditedJobs(jobs, self.auditor, self.status),
+        )
         return Process(self, ports)
 
     def status(self) -> Status:
@@ -176,4 +184,23 @@ def scenario(
             "spec": spec,
         }
     )
-    return Scenario(world, database, Key(kind, "local", document["metadata"]["name"]))
+    mutating = frozenset({"Apply"} if kind == SCHEMA else {"Touch"})
+    key = Key(kind, "local", document["metadata"]["name"])
+    return Scenario(world, database, key, Auditor(database, mutating))
+
+
+def command(s: Scenario, process: Process) -> Answer:
+    """What a person's ``apply`` does: go on with what is there, plan, approve, apply."""
+    process.settle()
+    if s.key.kind == SCHEMA:
+        s.ask("plan")
+        process.settle()
+        answer = s.answer()
+        if answer.reason != "ChangesPending" or answer.plan is None:
+            return answer
+        s.approve(answer.plan)
+        s.ask("apply", answer.plan)
+    else:
+        s.ask("plan")
+    process.settle()
+    return s.answer()
