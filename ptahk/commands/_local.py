@@ -19,6 +19,7 @@ from ptahk.commands._options import (
     Source,
     parse_duration,
     require_local,
+    resource_name,
 )
 from ptahk.commands._render import Messages
 from ptahk.engine.model.plan import PLAN_RAW_BYTES_MAX, Plan, parse_plan, plan_name
@@ -134,6 +135,7 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
     :raises UsageError: it is no local run, or something in it is not valid.
     """
     require_local(told.place, told.source)
+    resource_name(told.ref, told.place.name)
     manifest, declared = read_manifest(told.place)
     engine = told.source.engine or _engine_of(manifest)
     url, identity = target(told.place, engine)
