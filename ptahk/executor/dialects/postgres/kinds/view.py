@@ -21,7 +21,8 @@ _COLUMNS = (
     "    WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum),"
     "  'comment', col_description(a.attrelid, a.attnum),"
     "  'statistics', nullif(a.attstattarget, -1),"
-    "  'storage', nullif(a.attstorage, y.typstorage),"
+    "  'storage', CASE WHEN a.attstorage <> y.typstorage THEN"
+    "    a.attstorage::text || y.typstorage::text END,"
     "  'compression', nullif(a.attcompression, ''),"
     "  'options', a.attoptions,"
     "  'acl', (SELECT json_agg(json_build_array(CASE x.grantee WHEN 0 THEN 'public'"
@@ -218,7 +219,9 @@ def _settings(
     if was.get("statistics") != column.get("statistics"):
         yield f"SET STATISTICS {column.get('statistics', -1)}", weak
     if was.get("storage") != column.get("storage"):
-        yield f"SET STORAGE {_STORAGE.get(column.get('storage', ''), 'DEFAULT')}", lock
+        # Two letters: what it is and what is usual for its type; 15 has no SET STORAGE DEFAULT.
+        letter = column["storage"][0] if "storage" in column else was["storage"][1]
+        yield f"SET STORAGE {_STORAGE[letter]}", lock
     if was.get("compression") != column.get("compression"):
         method = _COMPRESSION.get(column.get("compression", ""), "DEFAULT")
         yield f"SET COMPRESSION {method}", lock
