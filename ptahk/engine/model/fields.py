@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Reader = Callable[[Any, str], Any]
+Reader = Callable[[Any], Any]
 
 TEXT_MAX = 4096
 """Longest text of one field of a status; messages are cut to it when written."""
@@ -38,7 +38,10 @@ def read(cls: type[T], document: Any, path: str = "") -> T:
 
     :raises FieldError: unknown, missing or mistyped fields, or a broken invariant.
     """
-    return typing.cast("T", _reader(cls)(document, path))
+    try:
+        return typing.cast("T", _reader(cls)(document))
+    except FieldError as error:
+        raise FieldError(f"{path}{error.path}", error.rule) from None
 
 
 def write(value: Any) -> Any:
@@ -75,16 +78,14 @@ def cut(text: str, limit: int = TEXT_MAX) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?Z")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z")
 
 
 def parse_time(text: str) -> datetime:
     """RFC 3339 UTC, ending in ``Z``. :raises ValueError: anything else."""
-    match = _TIME.fullmatch(text)
-    if match is None:
+    if _TIME.fullmatch(text) is None:
         raise ValueError("not an RFC 3339 time in UTC")
-    found = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
-    return found.replace(microsecond=int((match[2] or "0").ljust(6, "0")))
+    return datetime.fromisoformat(text)
 
 
 def format_time(moment: datetime) -> str:
@@ -96,7 +97,7 @@ def _writer(cls: Any) -> tuple[tuple[str, str], ...] | None:
     if cls not in _WRITERS:
         found = None
         if dataclasses.is_dataclass(cls):
-            found = tuple((f.name, _key(f)) for f in dataclasses.fields(cls))
+            found = tuple((f.name, _key(f)) for f in dataclasses.fields(cls) if f.init)
         _WRITERS[cls] = found
     return _WRITERS[cls]
 
@@ -112,36 +113,57 @@ def _reader(cls: Any) -> Reader:
 
 
 def _build(cls: Any) -> Reader:
+    """The reader of one dataclass; places in error messages are put together on the way out."""
     hints = typing.get_type_hints(cls)
-    table = {}
+    table: dict[str, tuple[str, type | None, Reader]] = {}
     required = set()
     for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
         key = _key(field)
         custom = field.metadata.get("read")
-        table[key] = (field.name, custom or _of(hints[field.name]))
-        if field.default is dataclasses.MISSING and (field.default_factory is dataclasses.MISSING):
+        plain = _plain(hints[field.name]) if custom is None else None
+        table[key] = (field.name, plain, custom or _of(hints[field.name]))
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             required.add(key)
 
-    def reader(document: Any, path: str) -> Any:
+    def reader(document: Any) -> Any:
         if type(document) is not dict:
-            raise FieldError(path or "document", "must be an object")
+            raise FieldError("", "must be an object")
         found = {}
         for key, value in document.items():
             entry = table.get(key)
             if entry is None:
-                raise FieldError(f"{path}.{str(key)[:64]}", "unknown field")
-            name, inner = entry
-            found[name] = inner(value, f"{path}.{key}")
-        for key in required - document.keys():
-            raise FieldError(f"{path}.{key}", "required")
+                raise FieldError(f".{str(key)[:64]}", "unknown field")
+            name, plain, inner = entry
+            if type(value) is plain:
+                found[name] = value
+                continue
+            try:
+                found[name] = inner(value)
+            except FieldError as error:
+                raise FieldError(f".{key}{error.path}", error.rule) from None
+        missing = required - document.keys()
+        if missing:
+            raise FieldError(f".{min(missing)}", "required")
         try:
             return cls(**found)
         except FieldError:
             raise
         except ValueError as error:
-            raise FieldError(path or cls.__name__, str(error)) from None
+            raise FieldError("", str(error)) from None
 
     return reader
+
+
+def _plain(hint: Any) -> type | None:
+    """The one type whose values are taken as they are."""
+    if hasattr(hint, "__supertype__"):
+        return _plain(hint.__supertype__)
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        inner = [item for item in typing.get_args(hint) if item is not type(None)]
+        return _plain(inner[0]) if len(inner) == 1 else None
+    return hint if hint in (str, int, bool) else None
 
 
 def _of(hint: Any) -> Reader:
@@ -159,22 +181,22 @@ def _of(hint: Any) -> Reader:
     if origin is not None and issubclass(origin, Mapping):
         return _mapping(_of(typing.get_args(hint)[1]))
     if dataclasses.is_dataclass(hint):
-        return lambda value, path: _reader(hint)(value, path)
+        return lambda value: _reader(hint)(value)
     if hint is datetime:
         return _moment
     if hint is Any:
-        return lambda value, _path: value
+        return lambda value: value
     return _scalar(hint)
 
 
 def _scalar(kind: type) -> Reader:
     wanted = {str: "text", int: "a whole number", bool: "true or false", float: "a number"}[kind]
 
-    def reader(value: Any, path: str) -> Any:
+    def reader(value: Any) -> Any:
         found = type(value)
         if found is kind or (kind is float and found is int):
             return value
-        raise FieldError(path, f"must be {wanted}")
+        raise FieldError("", f"must be {wanted}")
 
     return reader
 
@@ -182,38 +204,44 @@ def _scalar(kind: type) -> Reader:
 def _literal(choices: tuple[Any, ...]) -> Reader:
     allowed = frozenset(choices)
 
-    def reader(value: Any, path: str) -> Any:
+    def reader(value: Any) -> Any:
         if type(value) is str and value in allowed:
             return value
-        raise FieldError(path, f"must be one of {', '.join(sorted(allowed))}")
+        raise FieldError("", f"must be one of {', '.join(sorted(allowed))}")
 
     return reader
 
 
 def _items(inner: Reader) -> Reader:
-    def reader(value: Any, path: str) -> Any:
+    def reader(value: Any) -> Any:
         if type(value) is not list:
-            raise FieldError(path, "must be a list")
+            raise FieldError("", "must be a list")
         if len(value) > ITEMS_MAX:
-            raise FieldError(path, f"has more than {ITEMS_MAX} items")
-        return tuple([inner(item, f"{path}[{index}]") for index, item in enumerate(value)])
+            raise FieldError("", f"has more than {ITEMS_MAX} items")
+        found = []
+        for index, item in enumerate(value):
+            try:
+                found.append(inner(item))
+            except FieldError as error:
+                raise FieldError(f"[{index}]{error.path}", error.rule) from None
+        return tuple(found)
 
     return reader
 
 
 def _mapping(inner: Reader) -> Reader:
-    def reader(value: Any, path: str) -> Any:
+    def reader(value: Any) -> Any:
         if type(value) is not dict:
-            raise FieldError(path, "must be an object")
-        return {key: inner(item, f"{path}.{key}") for key, item in value.items()}
+            raise FieldError("", "must be an object")
+        return {key: inner(item) for key, item in value.items()}
 
     return reader
 
 
-def _moment(value: Any, path: str) -> Any:
+def _moment(value: Any) -> Any:
     if type(value) is not str:
-        raise FieldError(path, "must be a time")
+        raise FieldError("", "must be a time")
     try:
         return parse_time(value)
     except ValueError as error:
-        raise FieldError(path, str(error)) from None
+        raise FieldError("", str(error)) from None

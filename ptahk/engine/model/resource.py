@@ -47,13 +47,13 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?
 _HEX32 = re.compile(r"[0-9a-f]{32}")
 
 
-def parse_duration(text: Any, path: str) -> float:
+def parse_duration(text: Any) -> float:
     """Seconds of ``10m``, ``1h30m``, ``3s``, ``500ms`` or ``0``. :raises FieldError: else."""
     if text == "0" or (type(text) is int and text == 0):
         return 0.0
     match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
     if match is None:
-        raise FieldError(path, "must be a duration as 3s, 10m or 1h30m")
+        raise FieldError("", "must be a duration as 3s, 10m or 1h30m")
     hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds + millis / 1000
 
@@ -103,16 +103,15 @@ class Target:
     url_from: SecretKey | None = None
     """None only locally, where the URL never leaves the command's memory."""
     tls_from: TlsFrom | None = None
+    coordination_digest: CoordinationDigest = field(init=False, repr=False, compare=False)
+    """Names the realm (C-6.1); computed once."""
 
     def __post_init__(self) -> None:
         try:
-            digest.coordination_digest(self.engine, self.coordination_key)
+            realm = digest.coordination_digest(self.engine, self.coordination_key)
+            object.__setattr__(self, "coordination_digest", realm)
         except UsageError as error:
-            raise FieldError(".spec.target", error.message) from None
-
-    @property
-    def coordination_digest(self) -> CoordinationDigest:
-        return digest.coordination_digest(self.engine, self.coordination_key)
+            raise FieldError("", error.message) from None
 
     @property
     def explicit_key(self) -> bool:
@@ -160,11 +159,9 @@ class Desired:
     def __post_init__(self) -> None:
         given = (self.inline, self.config_map_ref, self.oci_ref)
         if sum(item is not None for item in given) != 1:
-            raise FieldError(
-                ".spec.desired", "must have exactly one of inline, configMapRef and ociRef"
-            )
+            raise FieldError("", "must have exactly one of inline, configMapRef and ociRef")
         if self.inline is not None and len(self.inline.encode()) > INLINE_BYTES_MAX:
-            raise FieldError(".spec.desired.inline", f"must be at most {INLINE_BYTES_MAX} bytes")
+            raise FieldError(".inline", f"must be at most {INLINE_BYTES_MAX} bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +194,7 @@ class Execution:
         if self.active_deadline_seconds is not None and not (
             30 <= self.active_deadline_seconds <= 86400
         ):
-            raise FieldError(
-                ".spec.execution.activeDeadlineSeconds", "must be between 30 and 86400"
-            )
+            raise FieldError(".activeDeadlineSeconds", "must be between 30 and 86400")
 
     @property
     def deadline_s(self) -> int:

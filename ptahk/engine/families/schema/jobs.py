@@ -65,9 +65,9 @@ def _policy(inputs: Mapping[str, Any]) -> JobPolicy:
         partitions=policy["partitions"],
         renames=tuple((item["from"], item["to"]) for item in policy["renames"]),
         transaction_mode=policy["transactionMode"],
-        lock_timeout_seconds=timing["lockTimeout"],
-        coordination_timeout_seconds=timing["coordinationTimeout"],
-        connect_timeout_seconds=timing["connectTimeout"],
+        lock_timeout_seconds=timing["lockTimeoutMs"] / 1000,
+        coordination_timeout_seconds=timing["coordinationTimeoutMs"] / 1000,
+        connect_timeout_seconds=timing["connectTimeoutMs"] / 1000,
         deadline_explicit=timing["deadlineExplicit"],
         dev_template=inputs.get("devTemplate"),
     )

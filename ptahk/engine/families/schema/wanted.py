@@ -135,9 +135,9 @@ def _common(s: Snapshot) -> dict[str, Any]:
     spec = spec_of(s)
     policy = policy_binding(spec).document()
     timing = {
-        "lockTimeout": spec.policy.lock_timeout,
-        "coordinationTimeout": spec.policy.coordination_timeout,
-        "connectTimeout": spec.execution.connect_timeout,
+        "lockTimeoutMs": round(spec.policy.lock_timeout * 1000),
+        "coordinationTimeoutMs": round(spec.policy.coordination_timeout * 1000),
+        "connectTimeoutMs": round(spec.execution.connect_timeout * 1000),
         "deadlineExplicit": spec.execution.active_deadline_seconds is not None,
     }
     return {
