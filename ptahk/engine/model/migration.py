@@ -19,11 +19,11 @@ MIGRATION = "PtahMigration"
 Format = Literal["ptahk", "atlas", "golang-migrate", "goose", "dbmate", "flyway", "diesel"]
 
 
-def _placeholders(value: Any, path: str) -> Any:
+def _placeholders(value: Any) -> Any:
     if value == "off":
         return value
     if type(value) is not dict or not all(type(item) is str for item in value.values()):
-        raise FieldError(path, "must be a map of texts, or off")
+        raise FieldError("", "must be a map of texts, or off")
     return value
 
 
@@ -51,7 +51,7 @@ class Artifact:
 
     def __post_init__(self) -> None:
         if (self.config_map_ref is None) == (self.oci_ref is None):
-            raise FieldError(".spec.artifact", "must have exactly one of configMapRef and ociRef")
+            raise FieldError("", "must have exactly one of configMapRef and ociRef")
 
 
 @dataclass(frozen=True, slots=True)
