@@ -313,7 +313,9 @@ class MemoryJobs:
 
     def running(self) -> list[MemoryJob]:
         """Jobs that have not printed anything yet, oldest first."""
-        return [job for job in self.jobs.values() if job.output is None and not job.lost]
+        return [
+            job for job in self.jobs.values() if job.output is None and not job.lost and job.pods
+        ]
 
     def run_all(self) -> int:
         """Let every running Job do its work; how many there were."""

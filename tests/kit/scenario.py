@@ -151,6 +151,23 @@ class Process:
                 clock.advance(wait_s)
         raise Stuck(steps[-40:])
 
+    def until(self, *wanted: str, passes: int = PASSES_MAX) -> str:
+        """Passes until one of these steps was taken; Jobs stay as they are.
+
+        :returns: the step.
+        """
+        clock = self.scenario.world.clock
+        steps: list[str] = []
+        for _ in range(passes):
+            result = self.step()
+            steps.append(result.step)
+            if result.step in wanted:
+                return result.step
+            if result.requeue is None:
+                break
+            clock.advance(max(0.0, result.requeue.at - clock.monotonic()))
+        raise Stuck(steps[-40:])
+
 
 def scenario(
     *lines: str, live: tuple[str, ...] = (), kind: str = SCHEMA, automatic: bool = False,
@@ -187,6 +204,23 @@ def scenario(
     mutating = frozenset({"Apply"} if kind == SCHEMA else {"Touch"})
     key = Key(kind, "local", document["metadata"]["name"])
     return Scenario(world, database, key, Auditor(database, mutating))
+
+
+def planned(s: Scenario, process: Process) -> str:
+    """Plan and approve; the fingerprint."""
+    s.ask("plan")
+    process.settle()
+    answer = s.answer()
+    assert answer.exit_code == 0 and answer.plan is not None, answer
+    s.approve(answer.plan)
+    return answer.plan
+
+
+def applied(s: Scenario, process: Process, plan: str) -> Answer:
+    """Apply this plan; the answer."""
+    s.ask("apply", plan)
+    process.settle()
+    return s.answer()
 
 
 def command(s: Scenario, process: Process) -> Answer:
