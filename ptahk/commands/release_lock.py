@@ -156,7 +156,7 @@ def _require_url(place: Place) -> None:
     if not (place.url_env or place.url_file):
         raise UsageError(
             "no database URL given (url-env): the claim was dispatched, so it is fenced first",
-            reason="NoDatabaseUrl",
+            reason="NoDatabaseURL",
             field="url-env",
         )
 

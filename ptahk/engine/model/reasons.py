@@ -215,6 +215,8 @@ _TABLE: Final = (
     ("JobMismatch", 3, "The job's binding is not what was claimed.", "Run the command again."),
     ("InputMismatch", 3, "An input of the job does not hash to what was claimed.",
      "Run the command again."),
+    ("NothingToAcknowledge", 3, "The resource has nothing that a person must settle.",
+     "See ptahk status."),
     ("ResourceBusy", 3, "Another command works on this resource.",
      "Wait for it, or follow it with ptahk status --watch."),
     # The other side's fault, and our own.
