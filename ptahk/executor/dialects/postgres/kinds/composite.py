@@ -68,8 +68,8 @@ class CompositeKind:
         if not simple or (changed and users) or (gone and users - {"column"}):
             reason = f"{oid} changes its attributes: its columns are rewritten"
             severity = "destructive" if gone else "warning"
-            steps = retype.aside(oid, old, reason)
-            return Rebuild(reason, severity, steps)  # type: ignore[arg-type]
+            around = retype.aside(oid, old, reason)
+            return Rebuild(reason, severity, around)  # type: ignore[arg-type]
         comments = {
             name: text for name, text in old.get("attribute_comments", {}).items() if name in after
         }
