@@ -223,6 +223,9 @@ class _Run:
                 raw = source.unpack(item.data, 1 << 20)
                 assert digest.plan_content_digest(raw) == spec.plan_digest
                 return tuple(json.loads(raw)["statements"])
+        if spec.explicit_key and spec.rebind:
+            self.db.binding = spec.coordination_digest
+            return ()
         return self.db.plans[spec.plan_digest or ""]
 
     def _apply(self, document: dict[str, Any]) -> None:
@@ -318,3 +321,5 @@ class _Run:
         self._step("fenced")
         if any(item.name == SOURCE_KEY for item in self.order.inputs):
             self._plan(document)
+        elif not self.db.plans:
+            raise Refused("NoSource", "a plan needs a declaration")

@@ -225,7 +225,7 @@ class SchemaSpec:
         return self.policy.coordination_timeout
 
 
-RequestType = Literal["observe", "plan", "apply"]
+RequestType = Literal["observe", "plan", "apply", "rebind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,9 @@ class Request:
     """What a person asks of a resource: annotation ``ptahk.dev/request``.
 
     ``plan`` and ``observe`` run that operation anew. ``apply`` applies the published plan whose
-    fingerprint is ``plan``, where an approval binds it or policy is ``Always``. The answer is
+    fingerprint is ``plan``, where an approval binds it or policy is ``Always``. ``rebind`` accepts
+    the spec's coordination digest for this database (C-6.15); the request is its approval
+    (C-11.17). The answer is
     ``status.request`` with the same ``id`` and ``state: Done``.
     """
 

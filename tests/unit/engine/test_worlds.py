@@ -13,6 +13,7 @@ from ptahk.engine.model import plan as plans
 from ptahk.engine.model.job import JobOrder, Lost
 from ptahk.engine.model.resource import ACKNOWLEDGE, CONFIG_MAP, LEASE, PLAN, PLAN_KEY
 from ptahk.engine.ports import Key
+from ptahk.wire import digest
 from tests.kit.fakedb import Died
 from tests.kit.memory import MemoryJob
 from tests.kit.scenario import Process, Scenario, applied, command, planned, scenario
@@ -485,6 +486,18 @@ def test_what_the_database_says_against_an_apply() -> None:
     s.database.clock_offset_s = 29.0
     s.world.clock.advance(600)
     assert applied(s, process, plan).exit_code == 0
+
+
+def test_a_person_rebinds_a_database() -> None:
+    s = scenario("a")
+    process = s.process()
+    s.database.binding = "sha256:" + "5" * 64
+    s.ask("rebind")
+    process.settle()
+    assert (s.answer().outcome, s.answer().exit_code) == ("Succeeded", 0), s.answer()
+    spec = s.world.objects.get(s.key)["spec"]["target"]
+    assert s.database.binding == digest.coordination_digest(spec["engine"], spec["coordinationKey"])
+    resolved(s)
 
 
 def test_a_plan_without_a_ledger_to_be_had_is_refused() -> None:

@@ -37,8 +37,10 @@ class SchemaFamily:
         return wanted.gate(operation, s)
 
     def needs_approval(self, claim: Claim, s: Snapshot) -> bool:
-        if claim.type != wanted.APPLY or s.plan is None:
-            return claim.type == wanted.APPLY
+        if claim.type != wanted.APPLY or claim.inputs.get("rebind") is True:
+            return False
+        if s.plan is None:
+            return True
         return wanted.approval_needed(wanted.spec_of(s), s.plan)
 
     def job(self, claim: Claim, s: Snapshot) -> JobSpec:

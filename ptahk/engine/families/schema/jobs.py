@@ -50,6 +50,7 @@ def job(claim: Claim, s: Snapshot) -> JobSpec:
         fenced=None if owed is None else _fenced(owed),
         known_number=known_number(s),
         thawed=s.status.thawed > 0,
+        rebind=claim.type == "Apply" and inputs.get("rebind") is True,
         declaration=inputs.get("declaration") is True,
     )
 
@@ -84,7 +85,9 @@ def _fenced(owed: PendingObservation) -> FencedAttempt:
 
 def proof_inputs(claim: Claim) -> dict[str, Any]:
     """The applied plan, the key-free target selector, the policy and the declaration (C-4.2)."""
-    source = claim.inputs["sourceBundle"]
+    source = claim.inputs.get("sourceBundle")
+    if source is None:
+        return dict(claim.inputs) | {"bundles": []}
     bundle = {
         "file": "source.json.gz",
         "configMap": source["configMap"],

@@ -310,6 +310,9 @@ def _judge(
     if row is not None and row["operationId"] != owed.operation_id:
         return Unproven("FrameRefused", "its fence names another operation")
     outcome = ledger.judge(row, owed.reported)
+    if owed.inputs.get("rebind") is True:
+        # One row was written, or not; there is no plan that could be empty.
+        return Proven(outcome, converged=isinstance(outcome, Succeeded))
     if failure is not None:
         # The fence stands and the ledger was read; what is live now could not be planned.
         return Proven(outcome, converged=False)

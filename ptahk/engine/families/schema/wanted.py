@@ -64,13 +64,14 @@ def _requested(s: Snapshot, request: Request) -> Proposal | Refusal:
         if s.source is None:
             return _no_source(s)
         return Proposal(PLAN, plan_inputs(s), request.id, answers=True)
-    if s.plan is None:
+    if request.type == "apply" and s.plan is None:
         missing = Refusal("PlanMissing", f"plan {request.plan} does not exist here")
         return s.plan_refusal or missing
     if not _fresh(s, request.id):
         inputs = observe_inputs(s, declaration=False, preflight=True)
         return Proposal(OBSERVE, inputs, request.id)
-    return Proposal(APPLY, apply_inputs(s, s.plan), request.id, answers=True)
+    wanted = rebind_inputs(s) if s.plan is None else apply_inputs(s, s.plan)
+    return Proposal(APPLY, wanted, request.id, answers=True)
 
 
 def _no_source(s: Snapshot) -> Refusal:
@@ -193,6 +194,19 @@ def apply_inputs(s: Snapshot, plan: Plan) -> dict[str, Any]:
     }
 
 
+def rebind_inputs(s: Snapshot) -> dict[str, Any]:
+    """The one row that accepts this realm for the database that was just read (C-11.17)."""
+    database = s.status.database
+    assert database is not None, "read for this request"
+    common = _common(s)
+    return common | {
+        "rebind": True,
+        "planDigest": digest.input_fingerprint("Rebind", {"realm": common["realm"]}),
+        "targetIdentity": database.target_identity,
+        "serverIdentity": database.server_identity,
+    }
+
+
 def inputs(operation: str, s: Snapshot, claim: Claim) -> Mapping[str, Any] | None:
     """What the claim would be made for now (C-3.6)."""
     if operation == OBSERVE:
@@ -200,7 +214,16 @@ def inputs(operation: str, s: Snapshot, claim: Claim) -> Mapping[str, Any] | Non
         return observe_inputs(s, **flags)
     if operation == PLAN:
         return None if s.source is None else plan_inputs(s)
+    if claim.inputs.get("rebind") is True:
+        return None if s.status.database is None else rebind_inputs(s)
     return None if s.plan is None else apply_inputs(s, s.plan)
+
+
+def _rebinds(s: Snapshot) -> bool:
+    claim, request = s.status.active_operation, s.open_request
+    if claim is not None:
+        return claim.inputs.get("rebind") is True
+    return request is not None and request.type == "rebind"
 
 
 def gate(operation: str, s: Snapshot) -> Refusal | None:
@@ -208,6 +231,8 @@ def gate(operation: str, s: Snapshot) -> Refusal | None:
     damaged = _damaged(s)
     if damaged is not None or operation != APPLY:
         return damaged
+    if _rebinds(s) and s.status.database is not None:
+        return _ledger_missing(s.status.database)
     if s.plan is None:
         return None
     return _policy(s, s.plan) or _superseded(s, s.plan) or _database(s, s.plan)
@@ -270,17 +295,24 @@ def _database(s: Snapshot, plan: Plan) -> Refusal | None:
 
 def ledger_refusal(s: Snapshot, database: Database) -> Refusal | None:
     """The ledger can be had, and is not bound to another realm (C-6.15, C-6.16)."""
-    if not (database.ledger_present and database.ledger_writable) and not (
-        database.ledger_creatable and not database.ledger_present
-    ):
-        text = "the attempt ledger is absent or not writable, and this role may not create it"
-        return Refusal("LedgerMissing", text)
+    missing = _ledger_missing(database)
+    if missing is not None:
+        return missing
     target = spec_of(s).target
     bound = database.binding
     if target.explicit_key and bound is not None and bound != target.coordination_digest:
         text = f"this database is bound to realm {bound}"
         return Refusal("BindingMismatch", text, "spec.target.coordinationKey")
     return None
+
+
+def _ledger_missing(database: Database) -> Refusal | None:
+    if database.ledger_present and database.ledger_writable:
+        return None
+    if database.ledger_creatable and not database.ledger_present:
+        return None
+    text = "the attempt ledger is absent or not writable, and this role may not create it"
+    return Refusal("LedgerMissing", text)
 
 
 def _damaged(s: Snapshot) -> Refusal | None:
