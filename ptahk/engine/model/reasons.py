@@ -1,7 +1,7 @@
 """Every reason that a status, an event or a refusal may carry, in one enumeration (C-2.4).
 
 A reason is never reused for another meaning. Each says what a person should do and how a command
-that ends with it exits; ``docs/reasons.md`` is rendered from here.
+that ends with it exits; ``docs/errors.md`` is rendered from here.
 """
 
 from dataclasses import dataclass
@@ -245,21 +245,3 @@ def advice(reason: str) -> str:
     """What a person should do; empty for a reason that is not ours."""
     found = REASONS.get(reason)
     return "" if found is None else found.what_to_do
-
-
-def render() -> str:
-    """``docs/reasons.md``, whole."""
-    lines = [
-        "# Reasons",
-        "",
-        "Every reason that a status, an event or an error may carry. Generated from",
-        "`ptahk/engine/model/reasons.py`.",
-        "",
-        "| reason | exit code | meaning | what to do |",
-        "| --- | --- | --- | --- |",
-    ]
-    for reason in sorted(REASONS.values(), key=lambda item: item.name):
-        lines.append(
-            f"| `{reason.name}` | {reason.exit_code} | {reason.meaning} | {reason.what_to_do} |"
-        )
-    return "\n".join(lines) + "\n"
