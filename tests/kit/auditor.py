@@ -190,10 +190,9 @@ class Auditor:
 class AuditedObjects:
     """The Objects port with an auditor at the door."""
 
-    def __init__(self, inner: Objects, auditor: Auditor, resource: Key) -> None:
+    def __init__(self, inner: Objects, auditor: Auditor) -> None:
         self._inner = inner
         self._auditor = auditor
-        self._resource = resource
 
     def get(self, key: Key) -> Document:
         return self._inner.get(key)
@@ -211,7 +210,7 @@ class AuditedObjects:
         before = self._find(key_of(document))
         fits = before is not None and self._fits(before, document)
         if fits and before is not None and document["kind"] == LEASE:
-            self._auditor.lease_write(before, document, self._status())
+            self._auditor.lease_write(before, document, self._owner(before))
         return self._inner.replace(document)
 
     def replace_status(self, document: Document) -> Document:
@@ -236,8 +235,13 @@ class AuditedObjects:
         found = self._inner.list(LEASE)
         return found[0] if found else None
 
-    def _status(self) -> Status | None:
-        document = self._find(self._resource)
+    def _owner(self, lease: Document) -> Status | None:
+        """The status of the resource whose claim holds the Lease."""
+        record = leases.parse(lease)
+        holder = record.holder if isinstance(record, leases.LeaseRecord) else None
+        if holder is None:
+            return None
+        document = self._find(Key(holder.kind, holder.namespace, holder.name))
         if document is None:
             return None
         return statuses.parse(document.get("status"), document["metadata"]["uid"])

@@ -57,7 +57,7 @@ class Scenario:
         """
         ports = self.world.ports()
         faults = faults or Faults()
-        objects = AuditedObjects(ports.objects, self.auditor, self.key)
+        objects = AuditedObjects(ports.objects, self.auditor)
         jobs = FaultyJobs(ports.jobs, faults)
         ports = dataclasses.replace(
             ports,
@@ -65,6 +65,20 @@ class Scenario:
             jobs=AuditedJobs(jobs, self.auditor, self.status),
         )
         return Process(self, ports)
+
+    def beside(self, name: str, **changes: Any) -> "Scenario":
+        """Another resource of the same kind, database and world; ``changes`` go into its spec."""
+        document = self.world.objects.get(self.key)
+        created = self.world.objects.create(
+            {
+                "apiVersion": API_VERSION,
+                "kind": self.key.kind,
+                "metadata": {"namespace": self.key.namespace, "name": name},
+                "spec": {**document["spec"], **changes},
+            }
+        )
+        key = Key(self.key.kind, self.key.namespace, created["metadata"]["name"])
+        return Scenario(self.world, self.database, key, self.auditor)
 
     def status(self) -> Status:
         document = self.world.objects.get(self.key)
