@@ -13,51 +13,12 @@ from typing import Any, Final, cast
 from ptahk.errors import Refused
 from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session
+from ptahk.wire import ledgersql
 from ptahk.wire.jobspec import FencedAttempt, JobSpec
 from ptahk.wire.protocol import FrozenFinding, LedgerReport, LedgerRow
 
-SCHEMA: Final = "ptahk"
-LEDGER_VERSION: Final = "ptahk ledger, version 1"
 UNFINISHED_MAX: Final = 16
 SETUP_STEP: Final = "create the attempt ledger (schema ptahk)"
-
-DDL: Final[tuple[str, ...]] = (
-    "CREATE SCHEMA IF NOT EXISTS ptahk",
-    """CREATE TABLE IF NOT EXISTS ptahk.attempt (
-  operation_id text PRIMARY KEY CHECK (operation_id ~ '^[0-9a-f]{32}$'),
-  store_uid text NOT NULL,
-  store_kind text NOT NULL CHECK (store_kind IN ('local', 'cluster')),
-  server_identity text NOT NULL,
-  coordination_digest text NOT NULL,
-  shared_realm boolean NOT NULL,
-  number bigint NOT NULL CHECK (number > 0),
-  epoch text NOT NULL,
-  start_nonce text,
-  plan_digest text NOT NULL,
-  not_after timestamptz NOT NULL,
-  state text NOT NULL CHECK (state IN ('started', 'finished', 'fenced')),
-  statements_total integer NOT NULL DEFAULT 0,
-  statements_done integer NOT NULL DEFAULT 0,
-  statement_running integer,
-  outcome text CHECK (outcome IN ('applied', 'failed')),
-  result_digest text,
-  timeline bigint NOT NULL,
-  role_name text NOT NULL DEFAULT current_user,
-  started_at timestamptz,
-  finished_at timestamptz,
-  fenced_at timestamptz
-)""",
-    """CREATE TABLE IF NOT EXISTS ptahk.binding (
-  one boolean PRIMARY KEY DEFAULT true CHECK (one),
-  server_identity text NOT NULL,
-  coordination_digest text NOT NULL,
-  operation_id text NOT NULL,
-  bound_at timestamptz NOT NULL DEFAULT clock_timestamp()
-)""",
-    f"COMMENT ON SCHEMA ptahk IS '{LEDGER_VERSION}'",
-)
-"""The whole ledger. Idempotent; an Apply or a fence runs it under the lock (C-6.16)."""
-
 RECENT_MAX: Final = 200
 """Most rows of the account that one result carries."""
 _COLUMNS: Final = (
@@ -72,21 +33,6 @@ _KEYS: Final = (
     "statementsDone", "statementRunning", "outcome", "resultDigest", "startedAt", "finishedAt",
     "fencedAt",
 )  # fmt: skip
-
-
-def ledger_sql(grant_to: str | None = None) -> str:
-    """The fixed DDL as a script for a DBA (C-6.16).
-
-    :param grant_to: a role that is to write the ledger without owning it.
-    """
-    statements = list(DDL)
-    if grant_to is not None:
-        role = ident(grant_to)
-        statements += [
-            f"GRANT USAGE ON SCHEMA ptahk TO {role}",
-            f"GRANT SELECT, INSERT, UPDATE ON ptahk.attempt, ptahk.binding TO {role}",
-        ]
-    return "".join(f"{text};\n" for text in statements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +60,10 @@ def presence(session: Session) -> Presence:
     attempt, binding, creatable, version = row
     if attempt is None or binding is None:
         return Presence(False, False, False, bool(creatable))
-    if version != LEDGER_VERSION:
+    if version != ledgersql.VERSION:
         raise Refused(
             f"schema ptahk holds another ledger (comment={version!r}): "
-            f"this ptahk knows {LEDGER_VERSION!r}",
+            f"this ptahk knows {ledgersql.VERSION!r}",
             reason="LedgerVersion",
         )
     allowed = session.query(
@@ -229,7 +175,7 @@ def begin(session: Session, spec: JobSpec, start_nonce: str, statements: int) ->
     with session.transaction():
         if setup:
             notes += [SETUP_STEP]
-            for text in DDL:
+            for text in ledgersql.POSTGRESQL:
                 session.run(text)
         check_binding(session, spec)
         _refuse_start(session, spec)
@@ -442,7 +388,7 @@ def fence(session: Session, spec: JobSpec, attempt: FencedAttempt) -> LedgerRow 
     session.check_still_mine()
     with session.transaction():
         if setup:
-            for text in DDL:
+            for text in ledgersql.POSTGRESQL:
                 session.run(text)
         found = _rows(session, "operation_id = %s FOR UPDATE", (attempt.operation_id,))
         if not found:
