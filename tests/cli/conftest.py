@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +21,7 @@ def ptahk(tmp_path: Path) -> Ptahk:
 
 
 @pytest.fixture
-def user_of(tmp_path: Path) -> MakeUser:
+def user_of(tmp_path: Path) -> Iterator[MakeUser]:
     """Makes users, each with a state directory and a database URL."""
     made: list[Ptahk] = []
 
@@ -36,7 +36,9 @@ def user_of(tmp_path: Path) -> MakeUser:
         made.append(user)
         return user
 
-    return make
+    yield make
+    for one in made:
+        one.end()
 
 
 @pytest.fixture

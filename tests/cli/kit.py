@@ -84,6 +84,7 @@ class Ptahk:
     cwd: Path = ROOT
     secrets: tuple[str, ...] = ()
     """Texts that no output may hold; every answer is checked."""
+    started: list[subprocess.Popen[str]] = field(default_factory=list, repr=False)
 
     def env(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a process."""
@@ -98,8 +99,8 @@ class Ptahk:
         }
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
-        """Start a process; the caller ends it."""
-        return subprocess.Popen(
+        """Start a process. ``finish`` waits for it; ``end`` kills what no ``finish`` waited for."""
+        process = subprocess.Popen(
             [*PTAHK, *arguments],
             env=self.env(env),
             cwd=self.cwd,
@@ -108,6 +109,15 @@ class Ptahk:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kill what a failing test left running."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def finish(self, process: subprocess.Popen[str]) -> Answer:
         """Wait for a process that ``start`` gave."""
