@@ -1,0 +1,62 @@
+"""The ledger's row is the verdict; a frame only explains it."""
+
+from typing import Any
+
+import pytest
+
+from ptahk.engine.model.ledger import judge
+from ptahk.engine.model.outcome import StoredOutcome, store
+
+UNKNOWN = StoredOutcome("Unknown", "ConnectionLost", "the session ended")
+SUCCESS = StoredOutcome("Succeeded", "Succeeded")
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    base = {
+        "state": "started",
+        "startNonce": "n",
+        "statementsTotal": 3,
+        "statementsDone": 0,
+        "statementRunning": None,
+        "outcome": None,
+    }
+    return base | changes
+
+
+@pytest.mark.parametrize(
+    ("found", "reported", "kind"),
+    [
+        (None, UNKNOWN, "NotStarted"),
+        (row(state="fenced", startNonce=None), UNKNOWN, "NotStarted"),
+        (None, SUCCESS, "Unknown"),
+        (row(), UNKNOWN, "Failed"),
+        (row(), SUCCESS, "Failed"),
+        (row(statementsDone=1), UNKNOWN, "Partial"),
+        (row(statementsDone=3), UNKNOWN, "Succeeded"),
+        (row(state="fenced", statementsDone=2), UNKNOWN, "Partial"),
+        (row(statementRunning=1), UNKNOWN, "Unknown"),
+        (row(statementsDone=2, statementRunning=3), UNKNOWN, "Unknown"),
+        (row(state="finished", outcome="applied", statementsDone=3), SUCCESS, "Succeeded"),
+        (row(state="finished", outcome="applied", statementsDone=3), UNKNOWN, "Succeeded"),
+        (row(state="finished", outcome="failed"), UNKNOWN, "Failed"),
+        (row(state="finished", outcome="failed", statementsDone=2), UNKNOWN, "Partial"),
+        (row(state="finished", outcome="failed", statementRunning=1), UNKNOWN, "Unknown"),
+        (row(statementsDone=4), UNKNOWN, "Unknown"),
+        (row(statementsTotal=0), UNKNOWN, "Failed"),
+        (row(statementsTotal=0, state="finished", outcome="applied"), UNKNOWN, "Succeeded"),
+    ],
+)
+def test_what_a_row_proves(
+    found: dict[str, Any] | None, reported: StoredOutcome, kind: str
+) -> None:
+    assert store(judge(found, reported)).type == kind
+
+
+def test_a_stale_refusal_keeps_its_reason() -> None:
+    stale = StoredOutcome("NotStarted", "StalePlan", "the database changed")
+    assert store(judge(None, stale)).reason == "StalePlan"
+
+
+def test_counts_are_told() -> None:
+    outcome = store(judge(row(statementsDone=2), UNKNOWN))
+    assert (outcome.done, outcome.total) == (2, 3)
