@@ -1,0 +1,428 @@
+# Completion of ptahk for bash. Written by `ptahk completion bash`; do not edit.
+_ptahk() {
+    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD - 1]}"
+    local path="" candidate words="" i
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        candidate="${path:+$path/}${COMP_WORDS[i]}"
+        case "$candidate" in
+            "plan" | "apply" | "observe" | "status" | "history" | "approve" | "acknowledge" | "digest" | "digest/realm" | "digest/target" | "digest/plan" | "census" | "release-lock" | "ledger-sql" | "completion") path="$candidate" ;;
+        esac
+    done
+    case "$path:$prev" in
+        "plan:--output" | "plan:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml sql" -- "$cur")
+            return ;;
+        "plan:--filename" | "plan:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--name")
+            return ;;
+        "plan:--key")
+            return ;;
+        "plan:--url-env")
+            return ;;
+        "plan:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--engine")
+            return ;;
+        "plan:--schema")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--schema-dir")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--dev-url-env")
+            return ;;
+        "plan:--dev-template")
+            return ;;
+        "plan:--protect")
+            return ;;
+        "plan:--exclude")
+            return ;;
+        "plan:--schemas")
+            return ;;
+        "plan:--lock-timeout")
+            return ;;
+        "plan:--coordination-timeout")
+            return ;;
+        "plan:--rename")
+            return ;;
+        "plan:--privileges")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "plan:--partitions")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "plan:--transaction-mode")
+            mapfile -t COMPREPLY < <(compgen -W "auto none" -- "$cur")
+            return ;;
+        "plan:--deadline")
+            return ;;
+        "plan:--out")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--timeout")
+            return ;;
+        "plan:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--context")
+            return ;;
+        "plan:--namespace" | "plan:-n")
+            return ;;
+        "plan:--coordination-namespace")
+            return ;;
+        "apply:--output" | "apply:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "apply:--filename" | "apply:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--name")
+            return ;;
+        "apply:--key")
+            return ;;
+        "apply:--url-env")
+            return ;;
+        "apply:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--engine")
+            return ;;
+        "apply:--schema")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--schema-dir")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--dev-url-env")
+            return ;;
+        "apply:--dev-template")
+            return ;;
+        "apply:--protect")
+            return ;;
+        "apply:--exclude")
+            return ;;
+        "apply:--schemas")
+            return ;;
+        "apply:--lock-timeout")
+            return ;;
+        "apply:--coordination-timeout")
+            return ;;
+        "apply:--rename")
+            return ;;
+        "apply:--privileges")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "apply:--partitions")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "apply:--transaction-mode")
+            mapfile -t COMPREPLY < <(compgen -W "auto none" -- "$cur")
+            return ;;
+        "apply:--deadline")
+            return ;;
+        "apply:--plan")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--approve")
+            return ;;
+        "apply:--timeout")
+            return ;;
+        "apply:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--context")
+            return ;;
+        "apply:--namespace" | "apply:-n")
+            return ;;
+        "apply:--coordination-namespace")
+            return ;;
+        "observe:--output" | "observe:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml sql" -- "$cur")
+            return ;;
+        "observe:--filename" | "observe:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "observe:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "observe:--name")
+            return ;;
+        "observe:--key")
+            return ;;
+        "observe:--url-env")
+            return ;;
+        "observe:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "observe:--engine")
+            return ;;
+        "observe:--schema")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "observe:--schema-dir")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "observe:--dev-url-env")
+            return ;;
+        "observe:--dev-template")
+            return ;;
+        "observe:--protect")
+            return ;;
+        "observe:--exclude")
+            return ;;
+        "observe:--schemas")
+            return ;;
+        "observe:--lock-timeout")
+            return ;;
+        "observe:--coordination-timeout")
+            return ;;
+        "observe:--rename")
+            return ;;
+        "observe:--privileges")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "observe:--partitions")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "observe:--transaction-mode")
+            mapfile -t COMPREPLY < <(compgen -W "auto none" -- "$cur")
+            return ;;
+        "observe:--deadline")
+            return ;;
+        "observe:--severity")
+            mapfile -t COMPREPLY < <(compgen -W "safe warning privilege destructive" -- "$cur")
+            return ;;
+        "observe:--timeout")
+            return ;;
+        "observe:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "observe:--context")
+            return ;;
+        "observe:--namespace" | "observe:-n")
+            return ;;
+        "observe:--coordination-namespace")
+            return ;;
+        "status:--output" | "status:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "status:--filename" | "status:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "status:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "status:--name")
+            return ;;
+        "status:--key")
+            return ;;
+        "status:--url-env")
+            return ;;
+        "status:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "status:--timeout")
+            return ;;
+        "status:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "status:--context")
+            return ;;
+        "status:--namespace" | "status:-n")
+            return ;;
+        "status:--coordination-namespace")
+            return ;;
+        "history:--output" | "history:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "history:--filename" | "history:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "history:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "history:--name")
+            return ;;
+        "history:--key")
+            return ;;
+        "history:--url-env")
+            return ;;
+        "history:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "history:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "history:--context")
+            return ;;
+        "history:--namespace" | "history:-n")
+            return ;;
+        "history:--coordination-namespace")
+            return ;;
+        "approve:--output" | "approve:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "approve:--filename" | "approve:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "approve:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "approve:--name")
+            return ;;
+        "approve:--key")
+            return ;;
+        "approve:--url-env")
+            return ;;
+        "approve:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "approve:--plan")
+            return ;;
+        "approve:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "approve:--context")
+            return ;;
+        "approve:--namespace" | "approve:-n")
+            return ;;
+        "approve:--coordination-namespace")
+            return ;;
+        "acknowledge:--reason")
+            return ;;
+        "acknowledge:--output" | "acknowledge:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "acknowledge:--filename" | "acknowledge:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "acknowledge:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "acknowledge:--name")
+            return ;;
+        "acknowledge:--key")
+            return ;;
+        "acknowledge:--url-env")
+            return ;;
+        "acknowledge:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "acknowledge:--timeout")
+            return ;;
+        "acknowledge:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "acknowledge:--context")
+            return ;;
+        "acknowledge:--namespace" | "acknowledge:-n")
+            return ;;
+        "acknowledge:--coordination-namespace")
+            return ;;
+        "digest/realm:--engine")
+            return ;;
+        "digest/realm:--key")
+            return ;;
+        "digest/realm:--output" | "digest/realm:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "digest/target:--engine")
+            return ;;
+        "digest/target:--url-env")
+            return ;;
+        "digest/target:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "digest/target:--output" | "digest/target:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "digest/plan:--output" | "digest/plan:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "census:--filename" | "census:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "census:--output" | "census:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "census:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "census:--context")
+            return ;;
+        "census:--namespace" | "census:-n")
+            return ;;
+        "census:--coordination-namespace")
+            return ;;
+        "release-lock:--realm")
+            return ;;
+        "release-lock:--operation")
+            return ;;
+        "release-lock:--reason")
+            return ;;
+        "release-lock:--output" | "release-lock:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "release-lock:--filename" | "release-lock:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "release-lock:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "release-lock:--name")
+            return ;;
+        "release-lock:--key")
+            return ;;
+        "release-lock:--url-env")
+            return ;;
+        "release-lock:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "release-lock:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "release-lock:--context")
+            return ;;
+        "release-lock:--namespace" | "release-lock:-n")
+            return ;;
+        "release-lock:--coordination-namespace")
+            return ;;
+        "ledger-sql:--engine")
+            return ;;
+        "ledger-sql:--grant-to")
+            return ;;
+        "ledger-sql:--output" | "ledger-sql:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+    esac
+    case "$path" in
+        "") words="plan apply observe status history approve acknowledge digest census release-lock ledger-sql completion --version --help" ;;
+        "plan") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --out --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "apply") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --plan --approve --auto-approve --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "observe") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --severity --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "status") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --watch --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "history") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "approve") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --plan --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "acknowledge") words="--frozen --rebind --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "digest") words="realm target plan --help" ;;
+        "digest/realm") words="--engine --key --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "digest/target") words="--engine --url-env --url-file --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "digest/plan") words="--output -o --quiet -q --verbose -v --no-color --help" ;;
+        "census") words="--filename -f --conflicts --output -o --quiet -q --verbose -v --no-color --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "release-lock") words="--realm --dry-run --force --operation --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "ledger-sql") words="--engine --grant-to --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "completion") words="bash zsh fish --help" ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+}
+complete -o default -F _ptahk ptahk kubectl-ptahk
