@@ -200,6 +200,8 @@ _TABLE: Final = (
      "Keep it out with --exclude, or change it by hand."),
     ("UnsupportedChange", 3, "The change of an object has no safe form.",
      "Make it by hand, then plan again."),
+    ("UsedOutOfScope", 3, "An object outside the plan's scope uses what it would replace.",
+     "Bring that object into scope with --schemas, or change both by hand."),
     ("ValueNotInType", 3, "A stored value does not exist in the declared type.",
      "Change the rows that the message names, then plan again."),
     ("DataDoesNotFit", 3, "Stored values do not fit the declared schema.",
