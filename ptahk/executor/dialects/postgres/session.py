@@ -28,6 +28,17 @@ POLL_LAST_S: Final = 1.0
 CHECK_INTERVAL: Final = "1s"
 """How soon the server notices that its client is gone (C-9.7)."""
 
+_DENIED: Final = (
+    "password authentication failed",
+    "authentication failed for user",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "no password supplied",
+    "is not permitted to log in",
+    "permission denied for database",
+)
+"""How a server says that the URL's role, password or database is not welcome."""
+
 SETTINGS: Final[tuple[tuple[str, str], ...]] = (
     ("search_path", ""),
     ("lock_timeout", "0"),
@@ -321,9 +332,9 @@ def _open(url: str, application_name: str, seconds: int, other: dict[str, Any]) 
             **other,
         )
     except psycopg.OperationalError as error:
-        state = error.sqlstate or ""
         message = first_line(error)
-        if state.startswith("28") or state == "3D000":
+        # libpq gives no SQLSTATE here. In another language the same refusal is Unreachable.
+        if any(text in message for text in _DENIED):
             raise UsageError(f"the server refuses this URL: {message}", reason="Denied") from None
         raise Unreachable(f"the database cannot be reached: {message}") from None
     except psycopg.ProgrammingError:
