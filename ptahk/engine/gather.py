@@ -12,7 +12,7 @@ from ptahk.engine.census import Claimant, claims, settling
 from ptahk.engine.family import Family
 from ptahk.engine.model import lease as leases
 from ptahk.engine.model import source as sources
-from ptahk.engine.model.claim import Claim
+from ptahk.engine.model.claim import PROVE, Claim
 from ptahk.engine.model.fields import FieldError
 from ptahk.engine.model.job import JobInput, NotYet
 from ptahk.engine.model.outcome import Refusal
@@ -105,7 +105,7 @@ def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
     dispatched = claim is not None and claim.dispatch_started
     view = _lease(ports, resource)
     plan, plan_refusal = _plan(ports, resource)
-    source, source_refusal = _source(ports, resource)
+    source, source_refusal = _source(ports, resource, family)
     metadata = resource.document["metadata"]
     return Snapshot(
         document=resource.document,
@@ -336,7 +336,8 @@ def _result(ports: Ports, claim: Claim | None) -> Any:
 def _surroundings(ports: Ports, resource: _Resource) -> dict[str, Any] | None:
     if resource.undispatched is None:
         return None
-    execution = (resource.document.get("spec") or {}).get("execution") or {}
+    spec = resource.document.get("spec")
+    execution = (spec if isinstance(spec, dict) else {}).get("execution") or {}
     return ports.surroundings.snapshot(resource.key.namespace, execution)
 
 
@@ -378,11 +379,15 @@ def _approvals(ports: Ports, resource: _Resource, plan: Plan | None) -> tuple[Ap
     return tuple(found)
 
 
-def _source(ports: Ports, resource: _Resource) -> tuple[Source | None, Refusal | None]:
-    """The declaration as it is now, wherever a claim may be written or is not dispatched."""
+def _source(
+    ports: Ports, resource: _Resource, family: Family
+) -> tuple[Source | None, Refusal | None]:
+    """The declaration as it is now, wherever a claim may be written or may be dropped for it."""
     spec: Any = resource.spec
     desired = getattr(spec, "desired", None)
-    if desired is None or not (resource.idle or resource.undispatched is not None):
+    claim = resource.status.active_operation
+    reads = claim is not None and claim.type != PROVE and not family.mutates(claim.type)
+    if desired is None or not (resource.idle or resource.undispatched is not None or reads):
         return None, None
     if desired.oci_ref is not None:
         text = "desired.ociRef is not supported yet"

@@ -277,6 +277,8 @@ class AuditedJobs:
         return self._inner.observe(namespace, name)
 
     def collect(self, namespace: str, name: str, uid: str) -> Collected:
+        view = self._inner.observe(namespace, name)
+        _need(27, view is None or view.terminal, "read before the terminal condition")
         return self._inner.collect(namespace, name, uid)
 
     def expire(self, namespace: str, name: str, uid: str, ttl_s: int) -> None:

@@ -134,7 +134,8 @@ def retried(status: Status, s: Snapshot, claim: Claim, outcome: Outcome, definit
     """The status after a read-only operation without a result (C-3.3)."""
     before = s.status.retry
     count = 1
-    if before is not None and before.type == claim.type and not before.definite:
+    same = before is not None and (before.type, before.request) == (claim.type, claim.request)
+    if before is not None and same and not before.definite:
         count = before.attempts + 1
     pause = _pause(s, count, definite)
     retry = Retry(
@@ -173,6 +174,7 @@ def proof_failed(
         reason=refusal.reason,
         message=message,
         not_before=s.now + timedelta(seconds=_pause(s, min(attempts, 10), definite)),
+        asked=s.request.id if s.request is not None else None,
     )
     status = dataclasses.replace(status, pending_observation=kept)
     request = s.open_request

@@ -47,8 +47,9 @@ def write(s: Snapshot, family: Family, proposal: Proposal) -> Decision:
     deadline_s = s.spec.execution.deadline_s
     operation_id = s.draws.operation_id
     retry = s.status.retry
-    again = retry is not None and retry.type == proposal.operation
-    attempt = 1 + (retry.attempts if again and retry is not None else 0)
+    attempt = 1
+    if retry is not None and retry.type == proposal.operation and not retry.definite:
+        attempt += retry.attempts
     plan = proposal.inputs.get("fingerprint")
     claim = Claim(
         type=proposal.operation,
@@ -225,7 +226,8 @@ def _order(s: Snapshot, claim: Claim, spec: jobspec.JobSpec) -> JobOrder:
     annotations = identity(claim)
     if spec.plan_digest is not None:
         annotations[jobs.PLAN_DIGEST] = spec.plan_digest
-    target = s.document["spec"].get("target", {})
+    spec_document = s.document.get("spec")
+    written = spec_document if isinstance(spec_document, dict) else {}
     return JobOrder(
         namespace=s.namespace,
         name=claim.job_name,
@@ -239,8 +241,8 @@ def _order(s: Snapshot, claim: Claim, spec: jobspec.JobSpec) -> JobOrder:
         spec=spec,
         inputs=s.inputs,
         surroundings=claim.snapshot,
-        url_from=claim.inputs.get("urlFrom") or target.get("urlFrom") or {},
-        execution=s.document["spec"].get("execution") or {},
+        url_from=claim.inputs.get("urlFrom") or {},
+        execution=written.get("execution") or {},
     )
 
 

@@ -56,7 +56,9 @@ def proof(s: Snapshot, owed: PendingObservation) -> Decision:
     if owed.uncertain and s.waited_s < owed.lease_duration_seconds:
         left = timedelta(seconds=owed.lease_duration_seconds - s.waited_s)
         return Wait(s.now + min(left, third), "ProofWait", "a create may still land")
-    if owed.not_before is not None and s.now < owed.not_before:
+    request = s.open_request
+    anew = request is not None and request.id != owed.asked
+    if owed.not_before is not None and s.now < owed.not_before and not anew:
         return Wait(min(owed.not_before, s.now + third), "BackOff", owed.message)
     return _claim(s, owed)
 

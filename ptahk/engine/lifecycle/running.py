@@ -18,7 +18,7 @@ from ptahk.engine.model.intent import Decision, Do, Need, RenewLease, Wait, Writ
 from ptahk.engine.model.job import JobView, Lost, NotYet, PodView, Result
 from ptahk.engine.model.outcome import Refusal
 from ptahk.engine.model.snapshot import Snapshot
-from ptahk.wire import frame
+from ptahk.wire import digest, frame
 
 JOB_POLL_S = 5.0
 RESULT_RETRY_S = 5.0
@@ -118,9 +118,21 @@ def _result(s: Snapshot, family: Family, claim: Claim, job_uid: str) -> Decision
             payload = decode(s, claim, s.result)
             if isinstance(payload, Refusal):
                 return settle.retire(s, family, claim, payload)
+            if _moved(s, family, claim):
+                return settle.supersede(s, claim)
             return settle.result(s, family, claim, payload)
         case _:
             assert_never(s.result)
+
+
+def _moved(s: Snapshot, family: Family, claim: Claim) -> bool:
+    """A reading whose inputs moved is discarded; a mutation and a proof never are (C-3.6)."""
+    if claim.type == PROVE or family.mutates(claim.type):
+        return False
+    inputs = None if s.spec is None else family.inputs(claim.type, s, claim)
+    return inputs is None or (
+        digest.input_fingerprint(claim.type, dict(inputs)) != claim.input_fingerprint
+    )
 
 
 def decode(s: Snapshot, claim: Claim, result: Result) -> Mapping[str, Any] | Refusal:

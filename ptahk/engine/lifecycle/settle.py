@@ -151,6 +151,13 @@ def _proven(
     return answers.answered(status, s, identity, end, shown, current.type)
 
 
+def supersede(s: Snapshot, claim: Claim) -> Decision:
+    """A reading of inputs that moved: its result is dropped, and its request stays open."""
+    outcome = Failed("Superseded", "its inputs moved while it ran")
+    status = _give_back(_ended(s.status, s, claim, outcome), s, claim)
+    return _settle(status, outcome.message)
+
+
 def invalidate(s: Snapshot, claim: Claim, owed: PendingObservation) -> Decision:
     """A late or duplicate Pod: the proof in flight proves nothing; it starts again (C-4.2)."""
     outcome = Failed("Superseded", "a Pod of the Apply was seen after the proof had begun")

@@ -196,6 +196,8 @@ class PendingObservation:
     message: str = ""
     """Why the last one did."""
     not_before: datetime | None = None
+    asked: str | None = None
+    """Id of the request that stood then: a newer one does not wait for ``notBefore``."""
 
     def __post_init__(self) -> None:
         _need(_HEX32.fullmatch(self.operation_id) is not None, "operationId", "32 hex digits")

@@ -143,7 +143,7 @@ class Hostile:
         self.s.edit(suspend=False)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(actions=st.lists(ACTIONS, min_size=5, max_size=60), certain=st.booleans())
 def test_whatever_happens_it_resolves(actions: list[tuple[str, Any, Any]], certain: bool) -> None:
     s = scenario("a", certain=certain)

@@ -400,6 +400,33 @@ def test_an_edit_before_the_dispatch_drops_the_claim() -> None:
     assert s.database.effects == [] and s.holder() is None
 
 
+def test_a_reading_whose_inputs_moved_is_dropped_and_made_again() -> None:
+    s = scenario("a")
+    process = s.process()
+    s.ask("plan")
+    process.until("ConfirmJob")
+    s.declare("a", "b")
+    process.settle()
+    outcomes = [item.outcome.reason for item in s.status().history]
+    assert outcomes == ["Superseded", "ChangesPending"]
+    assert s.answer().message == "2 statements" and s.holder() is None
+
+
+def test_an_edited_record_of_a_plan_is_refused() -> None:
+    s = scenario("a", live=("b",), policy={"allowDestructive": True})
+    process = s.process()
+    plan = planned(s, process)
+    key = Key(PLAN, "local", plans.plan_name(plan))
+    document = s.world.objects.get(key)
+    s.world.objects.delete(document)
+    document["spec"]["binding"]["observedState"] = document["spec"]["binding"]["desiredState"]
+    del document["metadata"]["resourceVersion"]
+    s.world.objects.create(document)
+    answer = applied(s, process, plan)
+    assert (answer.reason, answer.exit_code) == ("PlanDamaged", 3)
+    assert s.database.effects == []
+
+
 def test_deletion_waits_until_everything_is_settled() -> None:
     s = scenario("a")
     process = s.process()

@@ -14,7 +14,7 @@ from ptahk.engine.model.resource import PLAN_KEY, SOURCE_KEY, Request, SchemaSpe
 from ptahk.engine.model.snapshot import Snapshot
 from ptahk.engine.model.source import decode, unpack
 from ptahk.engine.model.status import Database
-from ptahk.wire import digest
+from ptahk.wire import canonical, digest
 from ptahk.wire.digest import PolicyBinding
 
 OBSERVE, PLAN, APPLY = "Observe", "Plan", "Apply"
@@ -235,7 +235,18 @@ def gate(operation: str, s: Snapshot) -> Refusal | None:
         return _ledger_missing(s.status.database)
     if s.plan is None:
         return None
-    return _policy(s, s.plan) or _superseded(s, s.plan) or _database(s, s.plan)
+    return _edited(s.plan) or _policy(s, s.plan) or _superseded(s, s.plan) or _database(s, s.plan)
+
+
+def _edited(plan: Plan) -> Refusal | None:
+    """The stored plan still hashes to the fingerprint that a person approved."""
+    try:
+        binding = digest.PlanBinding.of_document(plan.spec.binding)
+    except ValueError:
+        binding = None
+    if binding is None or digest.plan_fingerprint(binding) != plan.spec.fingerprint:
+        return Refusal("PlanDamaged", f"plan {plan.name} does not hash to its fingerprint")
+    return None
 
 
 def _policy(s: Snapshot, plan: Plan) -> Refusal | None:
@@ -327,6 +338,9 @@ def _damaged(s: Snapshot) -> Refusal | None:
             if item.name == PLAN_KEY:
                 raw = unpack(item.data, PLAN_RAW_BYTES_MAX)
                 found: str = digest.plan_content_digest(raw)
+                if s.plan is not None and _understated(raw, s.plan):
+                    text = f"plan {s.plan.name} is more severe than its record says"
+                    return Refusal("PlanDamaged", text)
             else:
                 found = digest.source_digest(decode(item.data))
         except FieldError as error:
@@ -334,3 +348,14 @@ def _damaged(s: Snapshot) -> Refusal | None:
         if found != wanted[item.name]:
             return Refusal(reason, f"ConfigMap {item.config_map} holds other bytes than it should")
     return None
+
+
+def _understated(raw: bytes, plan: Plan) -> bool:
+    """The bytes destroy or grant, and the record that policy was asked about does not say so."""
+    try:
+        statements = canonical.decode(raw)["statements"]
+        found = {item["severity"] for item in statements if isinstance(item, dict)}
+    except (canonical.CanonicalError, KeyError, TypeError):
+        return True
+    said = {"destructive": plan.spec.destructive, "privilege": plan.spec.privileges}
+    return any(severity in found and not stated for severity, stated in said.items())
