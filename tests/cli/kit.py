@@ -37,6 +37,7 @@ _FILES = {
     "Approval": "approval",
     "Acknowledgement": "acknowledgement",
     "Digest": "digest",
+    "LedgerSql": "ledger-sql",
     "Error": "error",
 }
 
