@@ -111,7 +111,10 @@ def _ask(
             answer = replace(answer, aside=grammar.aside(oid, old, answer.reason))
         made.rebuilt[oid] = answer
     else:
-        made.alters[oid] = answer if isinstance(answer, Alter) else Alter(answer)
+        alter = answer if isinstance(answer, Alter) else Alter(answer)
+        if old == new and not (alter.steps or alter.displaces or alter.displaces_changed):
+            return  # asked for the sake of what it uses, and needs nothing
+        made.alters[oid] = alter
         _displace(ctx, grammar, made, oid, users)
 
 

@@ -22,10 +22,12 @@ class Grammar:
     """What an object is a part of and vanishes with."""
     names: Callable[[ObjectId, Facts], Iterable[tuple[str, ...]]]
     """Keys that no two objects hold at one time."""
-    inlines: Callable[[ObjectId, Facts], bool]
-    """True for what the statement that creates the parent can carry."""
+    inliner: Callable[[Mapping[ObjectId, Facts]], Callable[[ObjectId, Facts], bool]]
+    """Of the declared objects, which can the statement that creates the parent carry."""
     label: Callable[[ObjectId, Facts], str]
     """The kind as ``Alter.displaces`` calls it."""
+    first: frozenset[str]
+    """Kinds whose drop comes before everything else that may come first."""
     never_rebuilt: frozenset[str]
     """Kinds that are asked to alter themselves when something that they use is rebuilt."""
     aside: Callable[[ObjectId, Facts, str], tuple[Step, Step] | None]

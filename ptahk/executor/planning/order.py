@@ -44,6 +44,7 @@ class Sorter:
         self._made = made
         self._creates = made.creates
         self._drops = made.drops
+        self._inlines = grammar.inliner(ctx.desired.objects)
         self._asides = {oid for oid, answer in made.rebuilt.items() if answer.aside}
         self.apart: set[Node] = set()
         self._hosts: dict[Node, Node] = {}
@@ -83,7 +84,7 @@ class Sorter:
         catalog = self._ctx.desired if creating else self._ctx.current
         within = self._creates if creating else self._drops
         facts = catalog.objects[oid]
-        if creating and not self._grammar.inlines(oid, facts):
+        if creating and not self._inlines(oid, facts):
             return node
         parent = self._grammar.parent(oid, facts, catalog.objects)
         if parent is None or parent not in within:
@@ -130,8 +131,12 @@ class Sorter:
         for user, used in self._ctx.current.depends:
             if used in self._drops:
                 if user in self._drops:
-                    yield ("drop", user), ("drop", used)
-                    if user in made.rebuilt:
+                    if user in self._asides:
+                        gone: Node = "discard", user
+                        yield gone, ("discard" if used in self._asides else "drop", used)
+                    else:
+                        yield ("drop", user), ("drop", used)
+                    if user in made.rebuilt and user not in self._asides:
                         # Anew, it must not find what the old one found.
                         yield ("drop", used), ("create", user)
                     if user in self._asides and used in self._asides:
@@ -183,6 +188,8 @@ class Sorter:
         rank = self._grammar.rank[oid.kind]
         if operation == "drop":
             phase = 0 if oid in self._made.rebuilt else 3
+            if oid.kind in self._grammar.first:
+                phase = -1
             return phase, -rank, oid.kind, oid.name
         return 2 if operation == "discard" else 1, rank, oid.kind, oid.name
 

@@ -13,11 +13,42 @@ from typing import Any
 
 from ptahk.executor.dialects.postgres import shape
 from ptahk.executor.dialects.postgres.kinds import KINDS
+from ptahk.executor.dialects.postgres.kinds.address import (
+    PG_ATTRDEF,
+    PG_CONSTRAINT,
+    PG_POLICY,
+    PG_PROC,
+    PG_REWRITE,
+    PG_TRIGGER,
+)
 from ptahk.executor.planning.model import Address, Catalog, ObjectId, Query, Scope
 from ptahk.wire.digest import state_fingerprint
 
 LEDGER_SCHEMA = "ptahk"
 """The attempt ledger's schema, excluded from everything (C-6.11)."""
+
+# Copies of constraints and triggers on partitions are in scope and have no address.
+_STRANGERS = """
+select pg_catalog.pg_describe_object(x.c::oid, x.o::oid, 0), x.n::int
+from rows from (pg_catalog.unnest(%s::int8[]), pg_catalog.unnest(%s::int8[]))
+  with ordinality x(c, o, n)
+where coalesce(
+    (select k.connamespace from pg_catalog.pg_constraint k where x.c = 2606 and k.oid = x.o),
+    (select p.pronamespace from pg_catalog.pg_proc p where x.c = 1255 and p.oid = x.o),
+    (select c.relnamespace from pg_catalog.pg_class c where c.oid = coalesce(
+      (select r.ev_class from pg_catalog.pg_rewrite r where x.c = 2618 and r.oid = x.o),
+      (select d.adrelid from pg_catalog.pg_attrdef d where x.c = 2604 and d.oid = x.o),
+      (select t.tgrelid from pg_catalog.pg_trigger t where x.c = 2620 and t.oid = x.o),
+      (select p.polrelid from pg_catalog.pg_policy p where x.c = 3256 and p.oid = x.o))))
+  not in (select oid from pg_catalog.pg_namespace where nspname = any(%s))
+order by x.n
+"""
+
+OUTSIDE_MAX = 1000
+"""Dependents out of the scope that are looked up; one is enough to refuse."""
+
+_OUTSIDE = frozenset({PG_REWRITE, PG_CONSTRAINT, PG_PROC, PG_ATTRDEF, PG_TRIGGER, PG_POLICY})
+"""What depends by being used; relations follow through their rules and constraints."""
 
 _SERVER = """
 select current_setting('server_version_num')::int, current_user::text,
@@ -113,6 +144,7 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
     sizes: dict[ObjectId, int] = {}
     attached: dict[ObjectId, dict[str, Any]] = {}
     not_null_names: dict[str, str] = {}
+    local_columns: list[str] = []
     version, user, lock_capacity = query(_SERVER)[0]
     for kind in KINDS:
         for oid, read in kind.read(query, scope):
@@ -120,6 +152,8 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
             where = facts.pop("@", ())
             if "@size" in facts:
                 sizes[oid] = facts.pop("@size")
+            if facts.pop("@local", False):
+                local_columns.append(str(oid))
             if "@not_null_name" in facts:
                 not_null_names[str(oid)] = facts.pop("@not_null_name")
             if facts.pop("@attached", False):
@@ -130,12 +164,16 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
                 addresses[address] = oid
             if where:
                 primary[where[0]] = oid
-    depends, members = _depends(query, addresses)
+    depends, members, outside = _depends(query, scope, addresses)
     _attributes(query, scope, objects, primary)
     left_out = _left_out(objects, members, scope)
+    for one, other in depends:
+        if one in left_out and one not in members and other not in left_out:
+            outside.setdefault(str(other), []).append(f"{one} (excluded)")
     if left_out:
         objects = {oid: facts for oid, facts in objects.items() if oid not in left_out}
     depends.update(shape.implied_dependencies(objects))
+    depends.update(list(shape.through_parents(depends, objects)))
     return Catalog(
         objects=objects,
         depends=frozenset((a, b) for a, b in depends if a in objects and b in objects),
@@ -146,21 +184,27 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
             "lock_capacity": lock_capacity,
             # What a partition has through its parent, and keeps when it is detached.
             "attached": attached,
+            "outside": outside,
             "not_null_names": not_null_names,
+            # Inherited columns that would stay without their parent's.
+            "local_columns": local_columns,
         },
     )
 
 
 def _depends(
-    query: Query, addresses: Mapping[Address, ObjectId]
-) -> tuple[set[tuple[ObjectId, ObjectId]], set[ObjectId]]:
-    """Edges between known objects, and the objects that belong to an extension."""
+    query: Query, scope: Scope, addresses: Mapping[Address, ObjectId]
+) -> tuple[set[tuple[ObjectId, ObjectId]], set[ObjectId], dict[str, list[str]]]:
+    """Edges between known objects, extension members, and users that are out of the scope."""
     depends: set[tuple[ObjectId, ObjectId]] = set()
     members: set[ObjectId] = set()
+    strangers: list[tuple[int, ...]] = []
     find = addresses.get
     for classid, objid, sub, refclass, refobj, refsub, deptype in query(_DEPENDS):
         one = find((classid, objid, sub)) or (find((classid, objid, 0)) if sub else None)
         if one is None:
+            if deptype == "n" and classid in _OUTSIDE:
+                strangers.append((classid, objid, refclass, refobj, refsub))
             continue
         if deptype == "e":
             members.add(one)
@@ -173,7 +217,28 @@ def _depends(
         if deptype in "ai" and one.kind == "sequence" and other.kind == "column":
             continue  # ownership is a node of its own, so that default and sequence make no circle
         depends.add((one, other))
-    return depends, members
+    return depends, members, _outside(query, scope, addresses, strangers)
+
+
+def _outside(
+    query: Query,
+    scope: Scope,
+    addresses: Mapping[Address, ObjectId],
+    strangers: list[tuple[int, ...]],
+) -> dict[str, list[str]]:
+    """By object, what uses it and is out of the scope, as the server describes it."""
+    used: dict[str, list[str]] = {}
+    known: list[tuple[int, int, ObjectId]] = []
+    for classid, objid, refclass, refobj, refsub in strangers[:OUTSIDE_MAX]:
+        oid = addresses.get((refclass, refobj, refsub)) or addresses.get((refclass, refobj, 0))
+        if oid is not None and oid.kind not in ("schema", "extension"):
+            known.append((classid, objid, oid))
+    if not known:
+        return used
+    classes, ids = [each[0] for each in known], [each[1] for each in known]
+    for text, place in query(_STRANGERS, (classes, ids, list(scope.schemas))):
+        used.setdefault(str(known[place - 1][2]), []).append(text)
+    return used
 
 
 def _attributes(

@@ -22,6 +22,8 @@ LOCK_CAPACITY_DEFAULT = 6400
 LARGE_BYTES_MIN = 1024**3
 """Above this a rewrite or an index build wants a deadline that a person chose (C-10.8)."""
 
+RETYPE = "AlterColumnType"
+
 _BUILDS = frozenset({"CreateIndex", "BuildIndex", "AddPrimaryKey", "AddUnique", "AddExclusion"})
 
 
@@ -79,6 +81,9 @@ def plan(
         notes.append("not atomic: it would need more locks than the server may hold at once")
     hints = list(_rename_hints(sides))
     sizes = _sizes(ctx, steps)
+    outside = list(_used_outside(sides, steps))
+    if outside:
+        return PlanResult((), tuple(outside), (), {}, observed, expected, differences)
     verdicts = [
         *_protected(ctx, steps),
         *_destructive(policy, steps, hints),
@@ -151,6 +156,20 @@ def _sizes(ctx: Context, steps: Sequence[Step]) -> dict[int, int]:
         if table is not None and table in totals:
             sizes[index] = totals[table]
     return sizes
+
+
+def _used_outside(sides: Sides, steps: Sequence[Step]) -> Iterable[PlanRefusal]:
+    """Nothing is dropped from under what is not planned; CASCADE is never said."""
+    outside: Mapping[str, Sequence[str]] = sides.current.context.get("outside", {})
+    if not outside:
+        return
+    moved = {
+        step.object for step in steps if step.kind.startswith("Drop") or step.kind == RETYPE
+    } | {oid for oid in sides.current.objects if oid not in sides.desired.objects}
+    for oid in sorted(moved):
+        for user in outside.get(str(oid), ()):
+            message = f"{user} uses {oid}, which is to be dropped or rebuilt, and is out of scope"
+            yield PlanRefusal("UsedOutOfScope", message, oid)
 
 
 def _protected(ctx: Context, steps: Sequence[Step]) -> Iterable[PlanRefusal]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptahk.executor.dialects.postgres import shape
-from ptahk.executor.dialects.postgres.kinds.settle import settle
+from ptahk.executor.dialects.postgres.kinds.lineage import links
+from ptahk.executor.dialects.postgres.kinds.settle import after_plan, settle
 from ptahk.executor.planning.model import Catalog, Facts, ObjectId, Policy
 
 
@@ -35,12 +36,20 @@ def prepare(current: Catalog, desired: Catalog, policy: Policy) -> Sides:
     live = _with_detached(live, wanted)
     wanted = replace(wanted, objects=dict(_owned(live, wanted, policy)))
     rest = {oid: facts for oid, facts in current.objects.items() if oid not in live.objects}
-    expected = replace(wanted, objects={**wanted.objects, **rest}) if rest else wanted
+    given = wanted.objects
+    if policy.privileges == "Declared":
+        given = after_plan(current, wanted.objects)
+    expected = replace(wanted, objects={**given, **rest})
     return Sides(live, wanted, expected)
 
 
+def _has(live: Catalog, link: ObjectId, oid: ObjectId) -> bool:
+    """Whether an inherited constraint comes over this link too; they have one name."""
+    return ObjectId(oid.kind, (*link.name[2:], oid.name[-1])) in live.objects
+
+
 def _with_detached(live: Catalog, wanted: Catalog) -> Catalog:
-    """Give a table that stops being a partition what it keeps of its parent's.
+    """Give a table that loses a parent what it keeps of the parent's.
 
     The table comes first: nothing of this can be touched while it is attached.
     """
@@ -49,11 +58,16 @@ def _with_detached(live: Catalog, wanted: Catalog) -> Catalog:
     depends: set[tuple[ObjectId, ObjectId]] = set()
     for oid, facts in attached.items():
         table = ObjectId("table", tuple(facts.get("table", oid.name[:2])))
-        if "partition_of" not in live.objects.get(table, {}) or table not in wanted.objects:
+        if table not in wanted.objects or table not in live.objects:
             continue
-        if "partition_of" not in wanted.objects[table]:
-            kept[oid] = facts
-            depends.add((table, oid))
+        stays: list[ObjectId] = []
+        goes: list[ObjectId] = []
+        for link, _ in links(table.name, live.objects[table]):
+            (stays if link in wanted.objects else goes).append(link)
+        if not goes or any(_has(live, link, oid) for link in stays):
+            continue
+        kept[oid] = facts
+        depends.update((link, oid) for link in goes)
     if not kept:
         return live
     return replace(live, objects={**live.objects, **kept}, depends=live.depends | depends)
@@ -97,6 +111,11 @@ def _owned(live: Catalog, wanted: Catalog, policy: Policy) -> Iterable[tuple[Obj
     user, loader = live.context.get("user"), wanted.context.get("user")
     managed = policy.privileges == "Managed"
     for oid, facts in wanted.objects.items():
+        if oid.kind == "sequence" and "owned_by" in facts:
+            table = wanted.objects.get(ObjectId("table", tuple(facts["owned_by"][:2])), {})
+            owner = table.get("owner", facts.get("owner"))
+            yield oid, {**facts, "owner": owner} if owner is not None else facts
+            continue
         if user is not None and _has_owner(oid) and "owner" not in stated.get(str(oid), ()):
             unknown = "owner" not in facts and not managed
             if unknown or (facts.get("owner") == loader and managed and loader != user):

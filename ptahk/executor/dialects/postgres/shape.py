@@ -6,7 +6,7 @@ PostgreSQL's kinds beside the recorded dependencies.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from ptahk.executor.dialects.postgres.quote import object_name
 from ptahk.executor.planning.model import Facts, ObjectId
@@ -14,12 +14,17 @@ from ptahk.executor.planning.model import Facts, ObjectId
 RELATIONS = ("table", "view", "matview")
 _PARTS_OF_RELATION = frozenset({"trigger", "rule", "policy"})
 
-NEVER_REBUILT = frozenset({"schema", "extension", "table", "column", "sequence"})
+NEVER_REBUILT = frozenset(
+    {"schema", "extension", "table", "column", "sequence", "partition", "inheritance"}
+)
 """Kinds that hold rows or counters, or others' objects: never dropped to be created again just
 because something they use is. They are asked to alter themselves instead."""
 
-INLINE = frozenset({"column", "default", "constraint"})
+INLINE = frozenset({"column", "default", "constraint", "partition", "inheritance"})
 """Kinds that a new table's own statement can carry."""
+
+LINKS = frozenset({"partition", "inheritance"})
+"""Links of a table to its parents; their drop comes before anything else."""
 
 _RELATION_NAMES = frozenset({"table", "view", "matview", "sequence", "index", "composite"})
 _TYPE_NAMES = frozenset({"table", "view", "matview", "composite", "enum", "domain", "range"})
@@ -33,6 +38,8 @@ def parents(oid: ObjectId, facts: Facts) -> Iterator[ObjectId]:
         yield ObjectId("table", name[:2])
     elif kind == "default":
         yield ObjectId("column", name)
+    elif kind == "partition" or kind == "inheritance":
+        yield ObjectId("table", name[:2])
     elif kind == "index":
         for relation in ("table", "matview"):
             yield ObjectId(relation, tuple(facts["table"]))
@@ -56,21 +63,52 @@ def implied_dependencies(
     objects: Mapping[ObjectId, Facts],
 ) -> Iterator[tuple[ObjectId, ObjectId]]:
     """Dependencies that ``pg_depend`` does not record: of parts, and of what owns a sequence."""
+    linked = {oid.name[:2] for oid in objects if oid.kind in LINKS}
     for oid, facts in objects.items():
         kind = oid.kind
         if kind == "sequence":
             continue
+        if kind in LINKS:
+            yield oid, ObjectId("table", tuple(facts.get("of", oid.name[2:])))
+        elif kind == "column" and oid.name[:2] in linked:
+            # A link goes before what it holds, and comes after it.
+            for link in _links(objects, oid.name[:2]):
+                yield link, oid
         for whole in parents(oid, facts):
             if whole in objects:
                 yield oid, whole
                 break
         if kind == "default" or kind == "constraint":
             yield oid, ObjectId("table", oid.name[:2])
-        elif kind == "column" and "inherited" in facts:
+        if kind == "column" and "inherited" in facts:
             for above in lineage(objects.get(ObjectId("table", oid.name[:2]), {})):
                 yield oid, ObjectId("column", (*above, oid.name[2]))
         elif kind == "sequence owner":
             yield oid, ObjectId("column", tuple(facts["owned_by"]))
+            yield oid, ObjectId("table", tuple(facts["owned_by"][:2]))  # for its owner
+
+
+def _links(objects: Mapping[ObjectId, Facts], table: tuple[str, ...]) -> Iterator[ObjectId]:
+    facts = objects.get(ObjectId("table", table), {})
+    if "partition_of" in facts:
+        yield ObjectId("partition", table)
+    for parent in facts.get("inherits", ()):
+        yield ObjectId("inheritance", (*table, *parent))
+
+
+def through_parents(
+    depends: Iterable[tuple[ObjectId, ObjectId]], objects: Mapping[ObjectId, Facts]
+) -> Iterator[tuple[ObjectId, ObjectId]]:
+    """What uses an inherited column uses the parent's too: whose changes reach it."""
+    for user, used in depends:
+        if used.kind == "column" and "inherited" in objects.get(used, {}):
+            pending = [used]
+            while pending:
+                table, column = pending[-1].name[:2], pending.pop().name[2]
+                for above in lineage(objects.get(ObjectId("table", table), {})):
+                    parent_column = ObjectId("column", (*above, column))
+                    pending.append(parent_column)
+                    yield user, parent_column
 
 
 def lineage(table: Facts) -> list[tuple[str, ...]]:
@@ -96,21 +134,36 @@ def names(oid: ObjectId, facts: Facts) -> Iterator[tuple[str, ...]]:
         yield ("relation", name[0], given or object_name(name[1], name[2], "seq"))
     if kind in _ROUTINES:
         yield ("routine", name[0], name[1])
-    if kind == "table" and "partition_of" in facts:
-        yield ("partitions", *facts["partition_of"])
+    if kind == "partition":
+        yield ("partitions", *facts["of"])
     if kind in ("column", "constraint", "default"):
         yield (kind, *name)
 
 
-def inlines(oid: ObjectId, facts: Facts) -> bool:
+def inliner(objects: Mapping[ObjectId, Facts]) -> Callable[[ObjectId, Facts], bool]:
     """What ``CREATE TABLE`` (a default also ``ADD COLUMN``) can say itself.
 
     Foreign keys come after all tables. NOT VALID means nothing on a table without rows, so a
-    constraint that is to stay so is added afterwards.
+    constraint that is to stay so is added afterwards. Of two keys over the same columns in one
+    statement the server makes only one, so the second comes afterwards too.
     """
-    if oid.kind == "constraint":
-        return facts["type"] != "f" and not facts.get("not_valid")
-    return oid.kind in INLINE
+    keys: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, str]] = {}
+    for oid, facts in objects.items():
+        if oid.kind == "constraint" and facts["type"] in ("p", "u"):
+            place = oid.name[:2], tuple(facts["columns"])
+            mine = facts["type"], oid.name[2]
+            keys[place] = min(mine, keys.get(place, mine))
+
+    def inlines(oid: ObjectId, facts: Facts) -> bool:
+        if oid.kind != "constraint":
+            return oid.kind in INLINE
+        if facts["type"] == "f" or facts.get("not_valid"):
+            return False
+        if facts["type"] not in ("p", "u"):
+            return True
+        return keys[oid.name[:2], tuple(facts["columns"])] == (facts["type"], oid.name[2])
+
+    return inlines
 
 
 def label(oid: ObjectId, facts: Facts) -> str:

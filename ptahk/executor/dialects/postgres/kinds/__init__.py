@@ -12,6 +12,7 @@ from ptahk.executor.dialects.postgres.kinds.enum import EnumKind
 from ptahk.executor.dialects.postgres.kinds.extension import ExtensionKind
 from ptahk.executor.dialects.postgres.kinds.function import FunctionKind
 from ptahk.executor.dialects.postgres.kinds.index import IndexKind
+from ptahk.executor.dialects.postgres.kinds.lineage import InheritanceKind, PartitionKind
 from ptahk.executor.dialects.postgres.kinds.operator import OperatorKind
 from ptahk.executor.dialects.postgres.kinds.policy import PolicyKind
 from ptahk.executor.dialects.postgres.kinds.privileges import DefaultPrivilegesKind
@@ -28,7 +29,6 @@ from ptahk.executor.planning.model import Kind
 KINDS: tuple[Kind, ...] = (
     *UNSUPPORTED,
     SchemaKind(),
-    DefaultPrivilegesKind(),
     ExtensionKind(),
     EnumKind(),
     DomainKind(),
@@ -45,10 +45,14 @@ KINDS: tuple[Kind, ...] = (
     DefaultKind(),
     SequenceOwnerKind(),
     ConstraintKind(),
+    PartitionKind(),
+    InheritanceKind(),
     IndexKind(),
     ViewKind(),
     MaterializedViewKind(),
     RuleKind(),
     TriggerKind(),
     PolicyKind(),
+    # Last, so that they do not reach what the same plan creates.
+    DefaultPrivilegesKind(),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ptahk.executor.dialects.postgres import shape
-from ptahk.executor.dialects.postgres.kinds import columntype, identity, relation
+from ptahk.executor.dialects.postgres.kinds import columntype, identity, lineage, relation
 from ptahk.executor.dialects.postgres.kinds.address import PG_ATTRDEF, PG_CLASS
 from ptahk.executor.dialects.postgres.quote import ident, literal, object_name, qualified
 from ptahk.executor.planning.model import (
@@ -79,7 +79,7 @@ class ColumnKind:
     def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step] | PlanRefusal:
         table = relation.table_of(oid)
         inherited = bool(new.get("inherited"))
-        if inherited and not new.get("local"):
+        if inherited and (relation.is_new(ctx, table) or any(lineage.reaching(ctx, oid))):
             return _overrides(ctx, oid, new)
         name = qualified(table.name)
         inline = ctx.inline.get(oid, ())
@@ -99,13 +99,10 @@ class ColumnKind:
                 reason,
             )
         )
-        return steps + _settings(oid, {}, new, create=True)
+        return steps + _settings(oid, {}, new, create=True, retyped=False)
 
     def drop(self, ctx: Context, oid: ObjectId, old: Facts) -> list[Step]:
-        if old.get("inherited") and any(
-            ObjectId("column", (*above, oid.name[2])) not in ctx.desired.objects
-            for above in shape.lineage(ctx.current.objects[relation.table_of(oid)])
-        ):
+        if any(above not in ctx.desired.objects for above in lineage.reaching(ctx, oid)):
             return []  # goes with its parent's
         if _is_generated(old):
             severity, reason = "warning", "drops the column; its values are computed from others"
@@ -127,11 +124,12 @@ class ColumnKind:
     def alter(
         self, ctx: Context, oid: ObjectId, old: Facts, new: Facts
     ) -> list[Step] | Alter | Rebuild | PlanRefusal:
+        steps: list[Step] = []
         if _is_generated(old) or _is_generated(new):
             answer = _regenerate(ctx, oid, old, new)
-            if answer is not None:
+            if isinstance(answer, Rebuild):
                 return answer
-        steps: list[Step] = []
+            steps += answer
         if old.get("identity") and not new.get("identity"):
             steps += identity.alter(ctx, oid, old, new)
         retyped = columntype.change(ctx, oid, old, new)
@@ -141,7 +139,7 @@ class ColumnKind:
         steps += _not_null(ctx, oid, old, new)
         if new.get("identity"):
             steps += identity.alter(ctx, oid, old, new)
-        steps += _settings(oid, old, new, create=False)
+        steps += _settings(oid, old, new, create=False, retyped=bool(retyped.steps))
         return Alter(steps, retyped.displaces, retyped.displaces_changed, retyped.reason)
 
 
@@ -153,7 +151,7 @@ def _children_that_keep(ctx: Context, oid: ObjectId) -> list[tuple[str, ...]]:
     for child, facts in sorted(ctx.current.objects.items()):
         if child.kind == "table" and oid.name[:2] in shape.lineage(facts):
             column = ObjectId("column", (*child.name, oid.name[2]))
-            local = ctx.current.objects.get(column, {}).get("local")
+            local = str(column) in ctx.current.context.get("local_columns", ())
             if local and column not in ctx.desired.objects and child in ctx.desired.objects:
                 found.append(child.name)
     return found
@@ -167,12 +165,12 @@ def _facts(row: tuple[Any, ...], sequences: dict[tuple[int, int], dict[str, Any]
     if row[7]:
         facts["not_null"] = True
         # A name that the server would choose anyway says nothing.
-        if row[19] and not (row[22] and not row[23]):
+        if row[19] and not row[22]:
             if row[19] != object_name(row[3], row[4], "not_null"):
                 facts["not_null_name"] = row[19]
             if row[21]:
                 facts["not_null_no_inherit"] = True
-        if row[22] and not row[23]:
+        if row[22]:
             facts["not_null_inherited"] = True
             facts["@not_null_name"] = row[19]
     if row[19] and row[20] is False:
@@ -199,7 +197,7 @@ def _facts(row: tuple[Any, ...], sequences: dict[tuple[int, int], dict[str, Any]
     if row[16]:
         facts["inherited"] = True
         if row[17]:
-            facts["local"] = True
+            facts["@local"] = True
     if row[18] == "e":
         facts["enum"] = True
     return facts
@@ -244,7 +242,7 @@ def definitions(
         if oid.kind != "column":
             continue
         new = ctx.desired.objects[oid]
-        if not new.get("inherited") or new.get("local"):
+        if not new.get("inherited") or not shape.lineage(facts):
             result.append(definition(ctx, oid, new, inline))
         elif "partition_of" in facts:
             text = _partition_override(ctx, oid, new, facts, inline)
@@ -287,9 +285,9 @@ def after_create(
         if oid.kind != "column":
             continue
         new = ctx.desired.objects[oid]
-        if new.get("inherited") and not new.get("local"):
+        if new.get("inherited") and shape.lineage(facts):
             steps += _overrides(ctx, oid, new, partition="partition_of" in facts)
-        steps += _settings(oid, {}, new, create=True)
+        steps += _settings(oid, {}, new, create=True, retyped=False)
     return steps
 
 
@@ -340,16 +338,16 @@ def _rewrite_reason(ctx: Context, oid: ObjectId, new: Facts, inline: Sequence[Ob
     return ""
 
 
-def _regenerate(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step] | Rebuild | None:
-    """Changes to and from a generated column; None where nothing of that kind changed."""
+def _regenerate(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step] | Rebuild:
+    """Changes to and from a generated column."""
     uses_rebuilt = any(
         (oid, used) in ctx.current.depends or (oid, used) in ctx.desired.depends
         for used in ctx.rebuilt
     )
     same = all(old.get(fact) == new.get(fact) for fact in (*_GENERATED, "type", "collation"))
     if same and not uses_rebuilt:
-        return None
-    if new.get("inherited") and not new.get("local"):
+        return []
+    if any(lineage.reaching(ctx, oid)):
         return []
     if not _is_generated(old):
         return Rebuild("the column becomes generated; its values are lost", "destructive")
@@ -378,7 +376,7 @@ def _not_null(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step]
     if was == now and not now:
         return []
     if new.get("not_null_inherited") and now:
-        return []
+        return []  # by the parent's statement, or for the link that is to come
     if not now:
         sql = f"ALTER TABLE {name} ALTER COLUMN {column} DROP NOT NULL"
         return [Step(sql, "DropNotNull", oid, lock=lock)]
@@ -459,8 +457,7 @@ def _validate_not_null(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> l
 
 def _lost_with_parent(ctx: Context, oid: ObjectId) -> bool:
     """DROP NOT NULL reaches the children, which may be declared to keep theirs."""
-    for above in shape.lineage(ctx.current.objects[relation.table_of(oid)]):
-        column = ObjectId("column", (*above, oid.name[2]))
+    for column in lineage.reaching(ctx, oid):
         old, new = ctx.current.objects.get(column, {}), ctx.desired.objects.get(column)
         if new is not None and old.get("not_null") and not new.get("not_null"):
             return True
@@ -485,13 +482,15 @@ def _rename_not_null(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> lis
     return steps
 
 
-def _settings(oid: ObjectId, old: Facts, new: Facts, *, create: bool) -> list[Step]:
-    """Storage, compression, statistics target and per-column options."""
+def _settings(oid: ObjectId, old: Facts, new: Facts, *, create: bool, retyped: bool) -> list[Step]:
+    """Storage, compression, statistics target and per-column options.
+
+    A change of type takes storage and compression back to the new type's own.
+    """
     head = f"ALTER TABLE {qualified(oid.name[:2])} ALTER COLUMN {ident(oid.name[2])}"
     lock = "" if create else relation.lock("AccessExclusiveLock", oid.name[:2])
     light = "" if create else relation.lock("ShareUpdateExclusiveLock", oid.name[:2])
     steps: list[Step] = []
-    retyped = not create and old.get("type") != new.get("type")
     if old.get("storage") != new.get("storage") or (retyped and "storage" in new):
         if "storage" in new:
             to = _STORAGE[new["storage"]]
@@ -499,7 +498,8 @@ def _settings(oid: ObjectId, old: Facts, new: Facts, *, create: bool) -> list[St
         elif not retyped:
             to = _STORAGE[old["type_storage"]]
             steps.append(Step(f"{head} SET STORAGE {to}", "SetStorage", oid, lock=lock))
-    if not create and old.get("compression") != new.get("compression"):
+    moved = old.get("compression") != new.get("compression")
+    if not create and (moved or (retyped and "compression" in new)):
         to = _COMPRESSION.get(new.get("compression", ""), "default")
         steps.append(Step(f"{head} SET COMPRESSION {to}", "SetCompression", oid, lock=lock))
     if old.get("statistics") != new.get("statistics"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ptahk.executor.dialects.postgres.kinds import relation, retype
+from ptahk.executor.dialects.postgres.kinds import lineage, relation, retype
 from ptahk.executor.dialects.postgres.quote import ident, literal, qualified
 from ptahk.executor.planning.model import (
     Alter,
@@ -97,7 +97,7 @@ def change(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> Alter | PlanR
     same = old["type"] == new["type"] and old.get("collation") == new.get("collation")
     if same and remade is None:
         return Alter([])
-    if new.get("inherited") and _parent_changes(ctx, oid, old, new):
+    if _parent_changes(ctx, oid, old, new):
         return Alter([], DISPLACED, DISPLACED_CHANGED)
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     severity, reason, check = _judge(ctx, oid, old, new, remade)
@@ -131,18 +131,11 @@ def _rebuilt_type(ctx: Context, oid: ObjectId) -> ObjectId | None:
 
 def _parent_changes(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> bool:
     """A change that reaches an inherited column through its parent's own statement."""
-    table = ctx.desired.objects[relation.table_of(oid)]
-    above = table.get("inherits") or [table["partition_of"]] if _is_child(table) else []
-    for parent in above:
-        column = ObjectId("column", (*parent, oid.name[2]))
+    for column in lineage.reaching(ctx, oid):
         was, now = ctx.current.objects.get(column), ctx.desired.objects.get(column)
         if was is not None and now is not None and now["type"] == new["type"]:
             return True
     return False
-
-
-def _is_child(table: Facts) -> bool:
-    return "inherits" in table or "partition_of" in table
 
 
 def _using(ctx: Context, oid: ObjectId, old: Facts, new: Facts, remade: ObjectId | None) -> str:
@@ -151,10 +144,7 @@ def _using(ctx: Context, oid: ObjectId, old: Facts, new: Facts, remade: ObjectId
     if remade is not None:
         return f" USING {retype.using(ctx, column, old['type'], new['type'])}"
     if old.get("enum") or new.get("enum"):
-        through = "text[]" if new["type"].endswith("[]") else "text"
-        if parse(new["type"]).base in _TEXTS:
-            return f" USING {column}::{new['type']}"
-        return f" USING {column}::{through}::{new['type']}"
+        return f" USING {_through_text(column, old['type'], new['type'])}"
     one, two = parse(old["type"]), parse(new["type"])
     if one.array == two.array and (one.base == two.base or _assignable(one.base, two.base)):
         return ""
@@ -166,7 +156,14 @@ def _cast(column: str, one: Type, two: Type, target: str) -> str:
     direct = one.array == two.array and any(
         one.base in family and two.base in family for family in _FAMILIES
     )
-    return f"{column}::{target}" if direct else f"{column}::text::{target}"
+    if direct:
+        return f"{column}::{target}"
+    return f"{column}::{'text[]' if one.array and two.array else 'text'}::{target}"
+
+
+def _through_text(column: str, old: str, new: str) -> str:
+    through = "text[]" if old.endswith("[]") and new.endswith("[]") else "text"
+    return f"{column}::{through}::{new}"
 
 
 def _assignable(one: str, two: str) -> bool:
@@ -190,7 +187,9 @@ def _judge(
         return "warning", rewrite if remade else "indexes on the column are rebuilt", ""
     one, two = parse(old["type"]), parse(new["type"])
     if one.array != two.array:
-        return "destructive", f"{rewrite}; values may not convert", _cast_check(oid, one, two, new)
+        live = _is_live(ctx, oid)
+        check = _cast_check(oid, one, two, new) if live else _no_values(oid, new)
+        return "destructive", f"{rewrite}; values may not convert", check
     if two.base == "text" and not one.array:
         quiet = one.base in ("character varying", "text")
         return ("safe", "", "") if quiet else ("warning", rewrite, "")
@@ -207,6 +206,8 @@ def _judge(
     if (one.base, two.base) in _EXACT and not two.mods:
         return "warning", rewrite, ""
     reason = f"{rewrite}; values may change or not convert"
+    if not _is_live(ctx, oid):
+        return "destructive", reason, _no_values(oid, new)
     return "destructive", reason, _cast_check(oid, one, two, new)
 
 
@@ -246,6 +247,27 @@ def _value_check(oid: ObjectId, where: str, new: Facts) -> str:
     return f"SELECT pg_catalog.format({text}, {column}::text) FROM {table} WHERE {where} LIMIT 1"
 
 
+def _is_live(ctx: Context, oid: ObjectId) -> bool:
+    """True where the declared type exists already, and means the same."""
+    return all(
+        ctx.current.objects.get(used) == ctx.desired.objects.get(used)
+        for user, used in ctx.desired.depends
+        if user == oid and used.kind in ("enum", "domain", "composite", "range")
+    )
+
+
+def _no_values(oid: ObjectId, new: Facts) -> str:
+    """A type that the plan is yet to make cannot be tried on the values that are there."""
+    table, column = qualified(oid.name[:2]), ident(oid.name[2])
+    text = literal(
+        f"column {qualified(oid.name)} holds %L, which does not convert to {new['type']}"
+    )
+    return (
+        f"SELECT pg_catalog.format({text}, {column}::text) FROM {table}"
+        f" WHERE {column} IS NOT NULL LIMIT 1"
+    )
+
+
 def _cast_check(oid: ObjectId, one: Type, two: Type, new: Facts) -> str:
     """Evaluating the cast raises the server's own data error, which names the value."""
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
@@ -259,6 +281,10 @@ def _enum_check(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> str:
     labels = _labels(ctx, oid)
     if labels is None:
         return ""
+    if old["type"].endswith("[]") != new["type"].endswith("[]"):
+        if not _is_live(ctx, oid):
+            return _no_values(oid, new)
+        return _cast_check(oid, parse(old["type"]), parse(new["type"]), new)
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     among = ", ".join(literal(label) for label in labels)
     text = literal(f"column {qualified(oid.name)} holds %L, which {new['type']} does not have")

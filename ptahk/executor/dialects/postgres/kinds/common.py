@@ -6,6 +6,8 @@ and alter, so that no kind repeats these steps.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....planning.model import Context, Facts, ObjectId, Severity, Step
 from ..quote import ident, literal, qualified
 from . import acl
@@ -93,7 +95,7 @@ def attributes(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> li
     owner = new.get("owner")
     # What was just created belongs to the role that runs the plan.
     had = before.get("owner") if old is not None else ctx.current.context.get("user")
-    moved = owner is not None and owner != had
+    moved = owner is not None and owner != had and not _owned_through_table(oid, before, new)
     if moved:
         noun, name = target(oid, new)
         lock = f"AccessExclusiveLock {name}" if oid.kind in _ALTER_LOCKED else ""
@@ -108,6 +110,12 @@ def attributes(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> li
             )
         )
     return steps + _grants(ctx, oid, old, new)
+
+
+def _owned_through_table(oid: ObjectId, before: Facts, new: Facts) -> bool:
+    """A sequence that stays with its column changes hands with the table, and only so."""
+    linked = before.get("owned_by")
+    return oid.kind == "sequence" and linked is not None and linked == new.get("owned_by")
 
 
 def _comment(oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
@@ -131,12 +139,15 @@ def _grants(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> list[
     owner = new.get("owner") or (old or {}).get("owner")
     where = acl.Target(oid, f"{noun} {name}", str(owner) if owner is not None else None)
     if oid.kind == "column":
+        table = ObjectId("table", oid.name[:2])
+        owner = ctx.desired.objects.get(table, {}).get("owner")
+        where = replace(where, owner=str(owner) if owner is not None else None)
         where = acl.Target(
             oid, f"TABLE {qualified(oid.name[:2])}", where.owner, f" ({ident(oid.name[2])})"
         )
     if old is None:
         steps: list[Step] = []
-        if "acl" in new:
+        if "acl" in new or oid in ctx.rebuilt or ctx.policy.privileges == "Managed":
             initial, steps = acl.without_default_privileges(ctx, where, initial)
         return steps + acl.change(where, initial, after)
     before = acl.entries(old.get("acl"), initial)

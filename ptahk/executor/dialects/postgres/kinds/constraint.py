@@ -214,7 +214,7 @@ def _index_flags(oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
 
 def _checks(ctx: Context, oid: ObjectId, new: Facts) -> list[Step]:
     """Read-only queries for rows that the new constraint would refuse."""
-    if "NOT ENFORCED" in new["definition"] or not _all_live(ctx, oid, new):
+    if "NOT ENFORCED" in new["definition"] or not relation.all_live(ctx, oid):
         return []
     sql = ""
     if new["type"] in ("p", "u"):
@@ -227,20 +227,6 @@ def _checks(ctx: Context, oid: ObjectId, new: Facts) -> list[Step]:
         return []
     lock = relation.lock("AccessShareLock", oid.name[:2])
     return [Step(sql, "CheckData", oid, lock=lock)]
-
-
-def _all_live(ctx: Context, oid: ObjectId, new: Facts) -> bool:
-    """The check runs before the first statement: every column and routine must exist already,
-    and mean the same."""
-    for one, other in ctx.desired.depends:
-        if one != oid or other.kind in ("schema", "table", "constraint"):
-            continue
-        was, now = ctx.current.objects.get(other), ctx.desired.objects.get(other)
-        if was is None or was.get("type") != (now or {}).get("type") or other in ctx.rebuilt:
-            return False
-        if other.kind != "column" and was != now:
-            return False
-    return True
 
 
 def _duplicates(oid: ObjectId, new: Facts) -> str:

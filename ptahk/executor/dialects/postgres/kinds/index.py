@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from ptahk.executor.dialects.postgres.kinds import relation
 from ptahk.executor.dialects.postgres.kinds.address import PG_CLASS
-from ptahk.executor.dialects.postgres.quote import clip, ident, qualified
+from ptahk.executor.dialects.postgres.quote import clip, ident, literal, qualified
 from ptahk.executor.planning.model import (
     Context,
     Facts,
@@ -169,35 +170,50 @@ def _table(ctx: Context, facts: Facts) -> ObjectId:
 
 
 def _live(ctx: Context, oid: ObjectId, new: Facts) -> bool:
-    """True where the keys can be read before the first statement: plain columns, all there."""
+    """True where the keys can be read before the first statement."""
     table = _table(ctx, new)
-    if table not in ctx.current.objects or table.kind != "table" or "where" in new:
-        return False
-    for one, other in ctx.desired.depends:
-        if one == oid and other.kind not in ("schema", "table"):
-            was, now = ctx.current.objects.get(other), ctx.desired.objects.get(other, {})
-            if was is None or was.get("type") != now.get("type"):
-                return False
-    return True
+    live = table in ctx.current.objects and table.kind == "table"
+    return live and relation.all_live(ctx, oid)
+
+
+_KEY_TAIL = re.compile(
+    r"( COLLATE (\"[^\"]*\"|[\w.])+| ([\w\".]+_ops)(\([^)]*\))?| DESC| ASC| NULLS (FIRST|LAST))+\Z"
+)
+
+
+def _keys(using: str) -> list[str]:
+    """Key expressions of ``USING method (…)``, without operator classes and order."""
+    inner = using.partition("(")[2]
+    keys: list[str] = []
+    depth, start, quote = 0, 0, ""
+    for place, char in enumerate(inner):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "([":
+            depth += 1
+        elif depth == 0 and char in ",)":
+            keys.append(_KEY_TAIL.sub("", inner[start:place].strip()))
+            start = place + 1
+            if char == ")":
+                break
+        elif char in ")]":
+            depth -= 1
+    return keys
 
 
 def _duplicates(oid: ObjectId, new: Facts) -> list[Step]:
-    """Only for plain columns: expressions may use what the plan is yet to create."""
-    keys = new["using"].partition("(")[2]
-    keys = keys.partition(")")[0]
-    if not keys or "(" in keys or " " in keys.replace(", ", ","):
-        return []
-    columns = keys.split(", ")
+    """A query for rows that a unique index would refuse."""
+    keys = _keys(new["using"])
     table = qualified(new["table"])
-    where = ""
+    conditions = [f"({new['where']})"] if "where" in new else []
     if "NULLS NOT DISTINCT" not in new["using"]:
-        where = " WHERE " + " AND ".join(f"{c} IS NOT NULL" for c in columns)
-    message = f"{table} has rows that the unique index {oid.name[1]} would refuse".replace(
-        "'", "''"
-    )
+        conditions += [f"{key} IS NOT NULL" for key in keys]
+    where = " WHERE " + " AND ".join(conditions) if conditions else ""
+    text = literal(f"{table} has rows that the unique index {oid.name[1]} would refuse")
     sql = (
-        f"SELECT '{message}' FROM {table}{where} GROUP BY {', '.join(columns)}"
-        " HAVING count(*) > 1 LIMIT 1"
+        f"SELECT {text} FROM {table}{where} GROUP BY {', '.join(keys)} HAVING count(*) > 1 LIMIT 1"
     )
     return [Step(sql, "CheckData", oid, lock=relation.lock("AccessShareLock", new["table"]))]
 

@@ -41,6 +41,20 @@ def online(ctx: Context, table: ObjectId) -> bool:
     return ctx.current.sizes_bytes.get(table, 0) > TINY_BYTES_MAX
 
 
+def all_live(ctx: Context, oid: ObjectId) -> bool:
+    """True where everything that ``oid`` is to use is there already and means the same, so that
+    its expressions can be tried before the first statement."""
+    for one, other in ctx.desired.depends:
+        if one != oid or other.kind in ("schema", "table", "constraint"):
+            continue
+        was, now = ctx.current.objects.get(other), ctx.desired.objects.get(other)
+        if was is None or now is None or was.get("type") != now.get("type"):
+            return False
+        if other in ctx.rebuilt or (other.kind != "column" and was != now):
+            return False
+    return True
+
+
 def unused_constraint(ctx: Context, table: Sequence[str], stem: str) -> str:
     """A constraint name that neither side uses on the table."""
     number = 0

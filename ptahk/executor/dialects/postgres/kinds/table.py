@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from ptahk.executor.dialects.postgres.kinds import column, relation
+from ptahk.executor.dialects.postgres.kinds import column, lineage, relation
 from ptahk.executor.dialects.postgres.kinds.address import PG_CLASS, PG_TYPE
 from ptahk.executor.dialects.postgres.quote import ident, qualified
 from ptahk.executor.planning.model import (
@@ -56,13 +56,22 @@ class TableKind:
     def read(self, query: Query, scope: Scope) -> Iterable[tuple[ObjectId, Facts]]:
         for row in query(_READ, (list(scope.schemas),)):
             oid = ObjectId("table", (row[2], row[3]))
-            yield oid, _facts(row)
+            facts = _facts(row)
+            yield oid, facts
+            yield from lineage.links(oid.name, facts)
 
     def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step] | PlanRefusal:
         refusal = _unsupported(oid, new)
         if refusal is not None:
             return refusal
         inline = ctx.inline.get(oid, ())
+        # Links that could not be carried come later; until then the table stands alone.
+        held = dict(new)
+        if ObjectId("partition", oid.name) not in inline:
+            held.pop("partition_of", None)
+        parents = [p for p in new.get("inherits", ()) if _inheritance(oid, p) in inline]
+        held.pop("inherits", None)
+        new = {**held, "inherits": parents} if parents else held
         body = column.definitions(ctx, oid, new, inline)
         for part in inline:
             if part.kind == "constraint":
@@ -90,10 +99,13 @@ class TableKind:
         refusal = _unsupported(oid, new) or _unalterable(oid, old, new)
         if refusal is not None:
             return refusal
-        steps = list(_lineage(ctx, oid, old, new))
-        steps += _storage(oid, old, new)
+        steps = _storage(oid, old, new)
         steps += _flags(oid, old, new, existing=True)
         return steps
+
+
+def _inheritance(oid: ObjectId, parent: list[str]) -> ObjectId:
+    return ObjectId("inheritance", (*oid.name, *parent))
 
 
 def _facts(row: tuple[Any, ...]) -> dict[str, Any]:
@@ -170,50 +182,6 @@ def _create_sql(oid: ObjectId, new: Facts, body: list[str]) -> str:
     if options:
         sql += f" WITH ({', '.join(relation.option(o) for o in options)})"
     return sql
-
-
-def _lineage(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> Iterator[Step]:
-    """Attach, detach, inherit and no inherit."""
-    name = qualified(oid.name)
-    was, now = old.get("partition_of"), new.get("partition_of")
-    if was is not None and (was != now or old["bound"] != new.get("bound")):
-        yield Step(
-            f"ALTER TABLE {qualified(was)} DETACH PARTITION {name}",
-            "DetachPartition",
-            oid,
-            "warning",
-            relation.lock("AccessExclusiveLock", was),
-            "its rows leave the partitioned table",
-        )
-    parents_old = old.get("inherits", [])
-    parents_new = new.get("inherits", [])
-    for gone in parents_old:
-        if gone not in parents_new:
-            yield Step(
-                f"ALTER TABLE {name} NO INHERIT {qualified(gone)}",
-                "NoInherit",
-                oid,
-                "warning",
-                relation.lock("AccessExclusiveLock", oid.name),
-                "its rows leave the parent table",
-            )
-    for added in parents_new:
-        if added not in parents_old:
-            yield Step(
-                f"ALTER TABLE {name} INHERIT {qualified(added)}",
-                "Inherit",
-                oid,
-                lock=relation.lock("AccessExclusiveLock", oid.name),
-            )
-    if now is not None and (was != now or old["bound"] != new.get("bound")):
-        yield Step(
-            f"ALTER TABLE {qualified(now)} ATTACH PARTITION {name} {new['bound']}",
-            "AttachPartition",
-            oid,
-            "warning",
-            relation.lock("AccessExclusiveLock", oid.name),
-            "the table is read to check that its rows fit",
-        )
 
 
 def _storage(oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
