@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 from ptahk.commands._render import Messages
@@ -17,7 +17,7 @@ from ptahk.commands._resource import Wanted
 from ptahk.commands._wiring import World
 from ptahk.engine import driver
 from ptahk.engine.model import status as status_model
-from ptahk.engine.model.resource import REQUEST, Request, RequestType, request_text
+from ptahk.engine.model.resource import ACKNOWLEDGE, REQUEST, Request, RequestType, request_text
 from ptahk.engine.model.status import Answer, Status
 from ptahk.engine.ports import (
     AlreadyExists,
@@ -134,14 +134,16 @@ class Drive:
         *,
         plan: str | None = None,
         declaration: bool = False,
+        word: str | None = None,
     ) -> Answer:
         """Store the resource with a new request, and run passes until it is answered.
 
+        :param word: a person's acknowledgement, kept beside the request.
         :raises KeyboardInterrupt: Ctrl-C; what is still running was said.
         :raises PtahkError: the time is up, or the store failed.
         """
         request = Request(self._world.ports.entropy.operation_id(), type_, plan, declaration)
-        self._store(wanted, request)
+        self._store(wanted, request, {} if word is None else {ACKNOWLEDGE: word})
         return self.until_answered(request.id)
 
     def until_answered(self, request_id: str) -> Answer:
@@ -233,7 +235,7 @@ class Drive:
         else:
             self._messages.always("Stopped. Nothing is running; the same command goes on.")
 
-    def _store(self, wanted: Wanted, request: Request) -> None:
+    def _store(self, wanted: Wanted, request: Request, more: Mapping[str, str]) -> None:
         objects = self._world.ports.objects
         with store_faults():
             for _ in range(WRITES_MAX):
@@ -243,9 +245,11 @@ class Drive:
                         raise InternalError("a resource of that name has another UID")
                     create_once(self._world, wanted.bundle)
                     metadata = dict(stored["metadata"])
-                    annotations = dict(metadata.get("annotations") or {})
-                    annotations[REQUEST] = request_text(request)
-                    metadata["annotations"] = annotations
+                    metadata["annotations"] = {
+                        **(metadata.get("annotations") or {}),
+                        **more,
+                        REQUEST: request_text(request),
+                    }
                     objects.replace(
                         {**stored, "metadata": metadata, "spec": wanted.document["spec"]}
                     )

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cli.conftest import MakeUser
 from tests.cli.kit import Ptahk
 from tests.cli.test_interruptions import APPLY, SCHEMA, blocked, until_running
 from tests.kit.databases import Database
@@ -95,6 +96,25 @@ def test_force_needs_the_operation_typed(user: Ptahk, declare: Declare, database
     forced = user.run(*force, "--reason", "drill", "--operation", operation)
     assert forced.code == 0, forced
     assert "drill" in forced.document("LockReport")["message"]
+
+
+def test_another_key_is_accepted_by_a_person(
+    user_of: MakeUser, declare: Declare, database: Database
+) -> None:
+    first, second = user_of(database.url()), user_of(database.url())
+    assert first.run(*APPLY, declare(SCHEMA), "--key", "a/orders", "-q").code == 0
+    more = declare(SCHEMA + "CREATE TABLE more (id int);", "more.sql")
+    keyed = (*APPLY, more, "--key", "b/orders", "-o", "json")
+    second.run(*keyed).refusal(3, "BindingMismatch")
+    rebind = ("acknowledge", "--rebind", "--url-env", "DATABASE_URL", "--reason", "renamed")
+    assert "key" in second.run(*rebind).refusal(2)
+    done = second.run(*rebind, "--key", "b/orders", "-o", "json")
+    assert done.code == 0, done
+    assert done.document("Acknowledgement")["what"] == "rebind"
+    answer = second.run(*keyed)
+    assert answer.code == 0, answer
+    assert answer.document("ApplyResult")["statementsDone"] == 1, "only the binding was changed"
+    first.run(*APPLY, more, "--key", "a/orders", "-o", "json").refusal(3, "BindingMismatch")
 
 
 def test_a_frozen_realm_is_thawed_by_a_person(
