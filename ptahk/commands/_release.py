@@ -18,7 +18,7 @@ from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Conflict, Document, Key, NotFound
 from ptahk.errors import PtahkError, Refused
 from ptahk.wire.digest import CoordinationDigest, lease_name
-from ptahk.wire.jobspec import FencedAttempt
+from ptahk.wire.jobspec import NOTE_MAX, FencedAttempt
 
 Verdict = Literal["Free", "Released", "WouldRelease", "Refused"]
 
@@ -143,6 +143,7 @@ def needs_fence(known: Known) -> bool:
 def fence(world: World, known: Known, note: str = "") -> dict[str, Any] | None:
     """Commit the tombstone through a local child. :returns: the ledger row as it was found.
 
+    :param note: kept in the row: who forced the release, and why.
     :raises PtahkError: it could not be committed; nothing is released then.
     """
     attempt, owner = known.attempt, known.owner
@@ -158,6 +159,7 @@ def fence(world: World, known: Known, note: str = "") -> dict[str, Any] | None:
         epoch=attempt.epoch,
         plan_digest=plan.spec.digest,
         not_after=attempt.not_after,
+        note=note[:NOTE_MAX],
     )
     spec = _job.spec_of(world, owner, "Prove", fenced=(fenced, attempt.epoch, plan.spec))
     result = _job.run(world, owner, spec, enough=_tombstone)

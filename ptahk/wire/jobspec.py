@@ -51,6 +51,7 @@ CHILD_ENVIRONMENT: Final[frozenset[str]] = frozenset(
 """Environment names a runner and its child may see beside the two URLs; all else is scrubbed
 (C-8.1: every ``PG*`` and ``MYSQL*`` is gone)."""
 
+NOTE_MAX: Final = 512
 JOB_BYTES_MAX: Final = 256 * 1024
 _HEX32 = re.compile(r"[0-9a-f]{32}\Z")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
@@ -94,8 +95,11 @@ class FencedAttempt:
     plan_digest: str
     not_after: str
     """The Apply's ``executionNotAfter``, RFC 3339 UTC."""
+    note: str = ""
+    """A person's name and reason, where a person forces the release; kept in the ledger's row."""
 
     def __post_init__(self) -> None:
+        _need(len(self.note) <= NOTE_MAX, "fenced.note")
         _need(_HEX32.match(self.operation_id), "fenced.operationId")
         _need(_EPOCH.match(self.epoch), "fenced.epoch")
         _need(_DIGEST.match(self.plan_digest), "fenced.planDigest")

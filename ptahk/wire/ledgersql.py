@@ -35,7 +35,8 @@ POSTGRESQL: Final[tuple[str, ...]] = (
   role_name text NOT NULL DEFAULT current_user,
   started_at timestamptz,
   finished_at timestamptz,
-  fenced_at timestamptz
+  fenced_at timestamptz,
+  note text
 )""",
     """CREATE TABLE IF NOT EXISTS ptahk.binding (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),

@@ -96,6 +96,8 @@ def test_force_needs_the_operation_typed(user: Ptahk, declare: Declare, database
     forced = user.run(*force, "--reason", "drill", "--operation", operation)
     assert forced.code == 0, forced
     assert "drill" in forced.document("LockReport")["message"]
+    ((note,),) = database.rows("SELECT note FROM ptahk.attempt")
+    assert note.endswith(": drill"), "kept in the ledger"
 
 
 def test_another_key_is_accepted_by_a_person(

@@ -399,6 +399,11 @@ def fence(session: Session, spec: JobSpec, attempt: FencedAttempt) -> LedgerRow 
                 " WHERE operation_id = %s RETURNING 1",
                 (attempt.operation_id,),
             )
+        if attempt.note:
+            session.query(
+                "UPDATE ptahk.attempt SET note = %s WHERE operation_id = %s RETURNING 1",
+                (attempt.note, attempt.operation_id),
+            )
     return found[0] if found else None
 
 
