@@ -6,6 +6,7 @@ The input stays open; when it ends the runner is gone, and so is our business he
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import pwd
@@ -30,6 +31,9 @@ def main() -> int:
     if sys.flags.optimize:
         print("error: ptahk refuses to run under -O", file=sys.stderr)
         return InternalError.exit_code
+    # One command, then the process ends: looking for cycles among a schema's facts costs more than
+    # reading them, and bounded inputs bound the memory.
+    gc.disable()
     try:
         command = _read_command()
         spec = jobspec.from_document(command["job"])

@@ -50,10 +50,49 @@ class Bench:
         names = tuple(sorted({*schemas, *self.spec.policy.schemas}))
         return Scope(names, tuple(self.spec.policy.exclude))
 
-    def live(self, scope: Scope) -> Catalog:
+    def live(self, scope: Scope) -> Inspection:
         """The live facts, in one snapshot."""
-        with self.timed("readLive"), self.session.snapshot():
-            return read_catalog(self.session.query, scope)
+        with self.timed("readLive"):
+            return inspect(self.session, scope)
+
+    def live_again(self, first: Inspection) -> Catalog:
+        """The live facts as they are now, read once more (C-10.2)."""
+        with self.timed("readLive"):
+            return first.again(self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """One reading of a database, with the rows that it was made of."""
+
+    catalog: Catalog
+    scope: Scope
+    rows: tuple[tuple[str, tuple[Any, ...], Sequence[tuple[Any, ...]]], ...]
+    """(SQL, parameters, answer) of every query."""
+
+    def again(self, session: Session) -> Catalog:
+        """A second, independent reading in a snapshot of its own.
+
+        It asks everything again. Where every answer is the same, so is the catalog that they make.
+        """
+        with session.snapshot():
+            if all(session.query(sql, params) == rows for sql, params, rows in self.rows):
+                return self.catalog
+            return read_catalog(session.query, self.scope)
+
+
+def inspect(session: Session, scope: Scope) -> Inspection:
+    """Read a database in one snapshot."""
+    asked: list[tuple[str, tuple[Any, ...], Sequence[tuple[Any, ...]]]] = []
+
+    def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
+        rows = session.query(sql, params)
+        asked.append((sql, tuple(params), rows))
+        return rows
+
+    with session.snapshot():
+        catalog = read_catalog(query, scope)
+    return Inspection(catalog, scope, tuple(asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +141,8 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
         schemas = scope_of(scratch.query)
         scope = bench.scope(schemas)
         with bench.timed("readScratch"):
-            first = _read(scratch, scope, loaded)
+            inspection = inspect(scratch, scope)
+            first = _stated(scratch, inspection.catalog, loaded)
         if bench.cache_dir is not None:
             with bench.timed("writeCache"):
                 kept_notes = {"schemas": list(schemas), "notes": loaded.notes}
@@ -110,7 +150,10 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
 
         def again() -> Catalog:
             with bench.timed("readScratch"):
-                return _read(scratch, scope, loaded)
+                catalog = inspection.again(scratch)
+                if catalog is inspection.catalog:
+                    return first
+                return _stated(scratch, catalog, loaded)
 
         yield Desired(first, scope, tuple(loaded.notes), again, scratch)
 
@@ -130,11 +173,10 @@ def _restore_settings(scratch: Session) -> None:
     scratch.query(f"SELECT {calls}", [text for pair in SETTINGS for text in pair])
 
 
-def _read(scratch: Session, scope: Scope, loaded: Loaded) -> Catalog:
-    with scratch.snapshot():
-        catalog = read_catalog(scratch.query, scope)
-        found = stated.resolve(loaded.mentions, catalog.objects, scratch.query)
-        foreign = stated.resolve(loaded.foreign_owners, catalog.objects, scratch.query)
+def _stated(scratch: Session, catalog: Catalog, loaded: Loaded) -> Catalog:
+    """The facts with what the declaration states of owners and privileges (C-10.6)."""
+    found = stated.resolve(loaded.mentions, catalog.objects, scratch.query)
+    foreign = stated.resolve(loaded.foreign_owners, catalog.objects, scratch.query)
     objects: dict[ObjectId, Mapping[str, Any]] = dict(catalog.objects)
     said: dict[str, set[str]] = {}
     for mention, oid in (*found, *foreign):

@@ -12,7 +12,7 @@ from ptahk.errors import Refused
 from ptahk.executor.dialects.postgres import ledger, planner
 from ptahk.executor.dialects.postgres.applying import check_data, read_plan
 from ptahk.executor.dialects.postgres.catalog import fingerprint, scope_of
-from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files, desired
+from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files, Inspection, desired
 from ptahk.executor.dialects.postgres.inspecting import planning_policy as policy_of
 from ptahk.executor.dialects.postgres.planner import PlanResult
 from ptahk.executor.dialects.postgres.rehearsal import rehearse
@@ -36,13 +36,14 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
         ledger.check_binding(session, spec)
     with desired(bench, files) as declared:
         policy = policy_of(spec.policy, spec.active_deadline_seconds)
-        live = bench.live(declared.scope)
+        seen = bench.live(declared.scope)
+        live = seen.catalog
         with bench.timed("plan"):
             first = planner.plan(live, declared.catalog, policy)
         _publish(bench, declared, live, first, out)
         if first.refusals and not first.statements:
             raise _refusal(first.refusals)
-        data = _confirm(bench, declared, live, policy, first)
+        data = _confirm(bench, declared, seen, policy, first)
         _publish_bytes(data, out)
         setup = ledger.require(session) if first.statements and not for_proof else []
         out["summary"]["setup"] = setup
@@ -58,13 +59,13 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
 
 
 def _confirm(
-    bench: Bench, declared: Desired, live: Catalog, policy: Policy, first: PlanResult
+    bench: Bench, declared: Desired, seen: Inspection, policy: Policy, first: PlanResult
 ) -> bytes:
     """The second inspection must give the same bytes, and they must parse (C-10.2)."""
-    second_live = bench.live(declared.scope)
+    second_live = bench.live_again(seen)
     again = declared.again()
     with bench.timed("plan"):
-        second = planner.plan(second_live, again, policy, live.sizes_bytes)
+        second = planner.plan(second_live, again, policy, seen.catalog.sizes_bytes)
         data, other = plan_bytes(first.statements), plan_bytes(second.statements)
     same = (first.observed_fingerprint, first.desired_fingerprint) == (
         second.observed_fingerprint,
@@ -133,12 +134,12 @@ def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
     session, spec = bench.session, bench.spec
     if files is None:
         scope = bench.scope(() if spec.policy.schemas else scope_of(session.query))
-        live = bench.live(scope)
+        live = bench.live(scope).catalog
         out["drift"] = None
     else:
         with desired(bench, files) as declared:
             scope = declared.scope
-            live = bench.live(scope)
+            live = bench.live(scope).catalog
             policy = policy_of(spec.policy, spec.active_deadline_seconds)
             made = planner.plan(live, declared.catalog, policy)
             out["drift"] = drift_document(live, declared.catalog, made)
