@@ -1,0 +1,66 @@
+"""The durable steps by name, as recorded, and the points that each suite takes from them.
+
+``steps/CHANGE.txt`` holds every step of an undisturbed apply, one a line, by process. After a
+change of the product ``PTAHK_KILL_RECORD=1 pytest tests/kill/test_steps.py`` writes them anew;
+the difference is then reviewed like any other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.kill.points import Point
+
+FOLDER = Path(__file__).with_name("steps")
+PROCESSES = ("cli", "runner", "executor")
+OPERATIONS = ("Plan", "Apply", "Prove")
+
+
+def recorded(name: str) -> tuple[str, ...]:
+    """The lines of one record: ``PROCESS OPERATION STEP``."""
+    return tuple((FOLDER / f"{name}.txt").read_text().splitlines())
+
+
+def by_process(lines: Iterable[str]) -> tuple[str, ...]:
+    """What processes wrote down side by side, process by process."""
+    kept = [line.rpartition(" ")[0] for line in lines]
+    return tuple(line for process in PROCESSES for line in kept if line.startswith(process + " "))
+
+
+def points(
+    record: str,
+    process: str,
+    operations: Iterable[str] = OPERATIONS,
+    when: tuple[str, ...] = ("before",),
+    without: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+    victims: tuple[str, ...] = (),
+) -> list[Point]:
+    """A point at each recorded step of a process.
+
+    :param without: steps to leave out; ``only``: all others are.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    made: list[Point] = []
+    for line in recorded(record):
+        of, operation, step = line.split()
+        if of != process:
+            continue
+        operation = "" if operation == "-" else operation
+        seen[operation, step] += 1
+        if operation and operation not in operations:
+            continue
+        if step in without or (only and step not in only):
+            continue
+        number = seen[operation, step]
+        made += [
+            Point(process, operation, step, number, moment, victims=victims) for moment in when
+        ]
+    return made
+
+
+def names(point: Point) -> str:
+    """A point as a part of a test's id."""
+    return point.name

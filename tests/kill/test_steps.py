@@ -1,0 +1,26 @@
+"""Every durable step has a name, and is in the record that the other tests are made from."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.kill.bed import CHANGES, Bed
+from tests.kill.matrix import FOLDER, by_process, recorded
+from tests.kill.points import Point
+
+
+@pytest.mark.pg(18)
+@pytest.mark.parametrize(
+    ("record", "planned"),
+    [*((name, False) for name in CHANGES), *((f"{name}-planned", True) for name in CHANGES)],
+)
+def test_every_step_has_a_name(make_bed: Callable[..., Bed], record: str, planned: bool) -> None:
+    bed = make_bed(record.removesuffix("-planned"), planned=planned)
+    run = bed.run(point=Point(steps=str(bed.steps)))
+    assert run.code == 0, run
+    bed.verify()
+    lines = by_process(bed.steps.read_text().splitlines())
+    if os.environ.get("PTAHK_KILL_RECORD") == "1":
+        (FOLDER / f"{record}.txt").write_text("\n".join(lines) + "\n")
+    assert lines == recorded(record)
