@@ -111,6 +111,8 @@ _TABLE: Final = (
      "Find out who made it; run the same command again."),
     ("ContinuityLost", 4, "The realm's Lease changed hands during the operation.",
      "Run the same command again."),
+    ("ExecutorLost", 4, "The operation's executor ended without a result.",
+     "Run the same command again."),
     ("FrameLost", 4, "The operation's result is gone.", "Run the same command again."),
     ("FrameRefused", 4, "The operation's output is not its result.",
      "Run the same command again."),

@@ -29,7 +29,7 @@ from ptahk.wire.jobspec import PROTOCOL_VERSION
 
 DRIFT_ITEMS_KEPT = 100
 DECLARATION_KEY = "declaration.sql.gz"
-TRANSIENT = frozenset({"ConnectionLost", "Stopped", "InternalError"})
+TRANSIENT = frozenset({"ConnectionLost", "ExecutorLost", "Stopped", "InternalError"})
 """Reasons of a read-only failure that the next attempt may not meet again."""
 
 

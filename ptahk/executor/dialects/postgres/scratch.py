@@ -55,10 +55,12 @@ class Workshop:
 
         :raises ScratchUnavailable: the server refuses to make one.
         """
-        name = PREFIX + secrets.token_hex(16)
-        self._create(name)
+        deadline = int(time.time() + max(self.admin.budget.check(), 60.0))
+        # The deadline is in the name too: a kill may come between CREATE DATABASE and COMMENT.
+        name = f"{PREFIX}{deadline:08x}{secrets.token_hex(12)}"
         session: Session | None = None
         try:
+            self._create(name, deadline)
             session = connect(
                 self.url,
                 application_name=self.spec.application_name,
@@ -73,14 +75,12 @@ class Workshop:
                 session.close()
             self._drop(name)
 
-    def _create(self, name: str) -> None:
+    def _create(self, name: str, deadline: int) -> None:
         template = self.spec.policy.dev_template
         options = [("TEMPLATE", ident(template or "template0"))]
         if template is None:
             options += self.locale
         options.append(("CONNECTION LIMIT", "2"))
-        budget = self.admin.budget
-        deadline = int(time.time() + max(budget.check(), 60.0))
         try:
             self.admin.run(
                 f"CREATE DATABASE {ident(name)} " + " ".join(f"{k} {v}" for k, v in options)
@@ -197,7 +197,7 @@ def sweep(session: Session) -> int:
     )
     dropped = 0
     for name, note in rows:
-        if _expired(note):
+        if _deadline(name, note) < time.time():
             # Two sweepers may meet; the one that comes second finds nothing.
             with contextlib.suppress(psycopg.Error):
                 session.run(f"DROP DATABASE IF EXISTS {ident(name)}")
@@ -205,9 +205,10 @@ def sweep(session: Session) -> int:
     return dropped
 
 
-def _expired(note: str | None) -> bool:
-    try:
+def _deadline(name: str, note: str | None) -> float:
+    """Seconds since the epoch: the comment's, or without a sound comment the name's."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
         facts = json.loads(note or "")
-        return bool(facts["ptahk"] == "scratch/1" and int(facts["deadline"]) < time.time())
-    except (ValueError, KeyError, TypeError):
-        return False
+        if facts["ptahk"] == "scratch/1":
+            return float(facts["deadline"])
+    return float(int(name[len(PREFIX) :][:8], 16))
