@@ -282,6 +282,9 @@ class AuditedJobs:
         return self._inner.collect(namespace, name, uid)
 
     def expire(self, namespace: str, name: str, uid: str, ttl_s: int) -> None:
+        claim = self._status().active_operation
+        stored = claim is not None and claim.outcome is not None
+        _need(10, stored, "a Job's cleanup was set before its outcome was stored")
         self._inner.expire(namespace, name, uid, ttl_s)
 
     def pods(self, namespace: str, name: str, uid: str | None) -> tuple[PodView, ...]:

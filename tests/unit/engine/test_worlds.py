@@ -15,6 +15,7 @@ from ptahk.engine.model.resource import ACKNOWLEDGE, CONFIG_MAP, LEASE, PLAN, PL
 from ptahk.engine.ports import Key
 from ptahk.wire import digest
 from tests.kit.fakedb import Died
+from tests.kit.faults import Fate, Faults
 from tests.kit.memory import MemoryJob
 from tests.kit.scenario import Process, Scenario, applied, command, planned, scenario
 
@@ -56,6 +57,7 @@ def test_plan_apply_prove() -> None:
     assert entry.converged is True and entry.approver == "ann"
     assert s.status().phase == "InSync"
     assert s.holder() is None and s.lease() is not None, "the object and its number stay"
+    assert {job.ttl_s for job in s.world.jobs.jobs.values()} == {300}
 
 
 def test_nothing_to_do_is_said_by_the_plan() -> None:
@@ -209,6 +211,45 @@ def test_a_job_that_vanished_is_unknown_and_never_made_again(when: str) -> None:
     process.settle()
     assert (s.answer().outcome, s.answer().exit_code) == ("NotStarted", 3)
     resolved(s)
+
+
+def lost_create(s: Scenario, process: Process) -> None:
+    """An Apply whose create was sent, and neither answered nor done."""
+    faults = Faults()
+    other = s.process(faults)
+    s.ask("apply", planned(s, process))
+    faults.fate = lambda call: Fate(late=True) if call.verb == "create_job" else None
+    other.until("LatchUnknown")
+
+
+def test_on_a_cluster_a_lost_create_is_waited_for_by_one_process() -> None:
+    s = scenario("a", certain=False)
+    lost_create(s, s.process())
+    begun = s.world.clock.monotonic()
+    first = s.process()
+    first.settle(patience_s=600)
+    assert [item.type for item in s.status().history] == ["Plan", "Apply"]
+    first.settle(patience_s=2000)
+    assert s.world.clock.monotonic() - begun >= 960, "one whole Lease duration (C-6.9)"
+    assert (s.answer().outcome, s.answer().exit_code) == ("NotStarted", 3)
+    assert s.holder() is None
+
+
+def test_a_process_that_did_not_see_the_wait_begin_starts_it_again() -> None:
+    s = scenario("a", certain=False)
+    lost_create(s, s.process())
+    s.process().settle(patience_s=900)
+    s.process().settle(patience_s=900)
+    assert s.status().pending_observation is not None
+
+
+def test_locally_nothing_is_uncertain_and_nothing_waits() -> None:
+    s = scenario("a")
+    lost_create(s, s.process())
+    begun = s.world.clock.monotonic()
+    s.process().settle()
+    assert s.world.clock.monotonic() == begun
+    assert s.answer().outcome == "NotStarted"
 
 
 def test_a_foreign_job_under_the_name_is_not_adopted() -> None:
