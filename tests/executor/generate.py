@@ -342,7 +342,7 @@ class Writer:
             function, column = r.choice(calls)
             items.append(f"{function}({_quote(column)}) as z")
             if all(c != "z" for c, _ in made):
-                made.append(("z", "text"))
+                made.append(("z", self.functions[function]))
             else:
                 items.pop()
         enums = [(c, k) for c, k in columns if k in self.enums]

@@ -101,7 +101,8 @@ def _ask(
     old, new = ctx.current.objects[oid], ctx.desired.objects[oid]
     uses_rebuilt = any(oid in users.get(x, ()) for x in ctx.rebuilt) if ctx.rebuilt else False
     if not uses_rebuilt and _own(old) == _own(new):
-        made.alters[oid] = Alter([])
+        if old != new:
+            made.alters[oid] = Alter([])
         return
     answer = grammar.kinds[oid.kind].alter(ctx, oid, old, new)
     if isinstance(answer, PlanRefusal):

@@ -28,6 +28,8 @@ class Grammar:
     """The kind as ``Alter.displaces`` calls it."""
     first: frozenset[str]
     """Kinds whose drop comes before everything else that may come first."""
+    last: frozenset[str]
+    """Kinds that are created or altered after everything else."""
     never_rebuilt: frozenset[str]
     """Kinds that are asked to alter themselves when something that they use is rebuilt."""
     aside: Callable[[ObjectId, Facts, str], tuple[Step, Step] | None]

@@ -143,7 +143,7 @@ class Sorter:
                         yield ("discard", user), ("discard", used)
                 elif user in made.alters:
                     yield ("alter", user), ("discard" if used in self._asides else "drop", used)
-            elif used in made.alters and user in self._drops:
+            elif user in self._drops and used in made.alters and made.alters[used].steps:
                 yield ("drop", user), ("alter", used)
         for user, used in self._ctx.desired.depends:
             later, earlier = self._arrival(user), self._arrival(used)
@@ -191,6 +191,8 @@ class Sorter:
             if oid.kind in self._grammar.first:
                 phase = -1
             return phase, -rank, oid.kind, oid.name
+        if oid.kind in self._grammar.last:
+            return 4, rank, oid.kind, oid.name
         return 2 if operation == "discard" else 1, rank, oid.kind, oid.name
 
     def _loosen(

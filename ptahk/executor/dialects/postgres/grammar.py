@@ -20,6 +20,7 @@ GRAMMAR = Grammar(
     inliner=shape.inliner,
     label=shape.label,
     first=shape.LINKS,
+    last=shape.LAST,
     never_rebuilt=shape.NEVER_REBUILT,
     aside=_aside,
     attributes=common.attributes,

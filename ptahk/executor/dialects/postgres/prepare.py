@@ -34,7 +34,12 @@ def prepare(current: Catalog, desired: Catalog, policy: Policy) -> Sides:
     if policy.partitions == "Declared":
         live = _without_partitions(live, wanted)
     live = _with_detached(live, wanted)
-    wanted = replace(wanted, objects=dict(_owned(live, wanted, policy)))
+    lineage = frozenset(shape.after_parents(wanted.objects))
+    wanted = replace(
+        wanted,
+        objects=dict(_owned(live, wanted, policy)),
+        depends=wanted.depends | lineage if lineage else wanted.depends,
+    )
     rest = {oid: facts for oid, facts in current.objects.items() if oid not in live.objects}
     given = wanted.objects
     if policy.privileges == "Declared":

@@ -23,6 +23,9 @@ because something they use is. They are asked to alter themselves instead."""
 INLINE = frozenset({"column", "default", "constraint", "partition", "inheritance"})
 """Kinds that a new table's own statement can carry."""
 
+LAST = frozenset({"default privileges"})
+"""Kinds that would reach the objects which the same plan creates."""
+
 LINKS = frozenset({"partition", "inheritance"})
 """Links of a table to its parents; their drop comes before anything else."""
 
@@ -80,9 +83,6 @@ def implied_dependencies(
                 break
         if kind == "default" or kind == "constraint":
             yield oid, ObjectId("table", oid.name[:2])
-        if kind == "column" and "inherited" in facts:
-            for above in lineage(objects.get(ObjectId("table", oid.name[:2]), {})):
-                yield oid, ObjectId("column", (*above, oid.name[2]))
         elif kind == "sequence owner":
             yield oid, ObjectId("column", tuple(facts["owned_by"]))
             yield oid, ObjectId("table", tuple(facts["owned_by"][:2]))  # for its owner
@@ -94,6 +94,14 @@ def _links(objects: Mapping[ObjectId, Facts], table: tuple[str, ...]) -> Iterato
         yield ObjectId("partition", table)
     for parent in facts.get("inherits", ()):
         yield ObjectId("inheritance", (*table, *parent))
+
+
+def after_parents(objects: Mapping[ObjectId, Facts]) -> Iterator[tuple[ObjectId, ObjectId]]:
+    """Inherited columns come after their parents' (only so: a drop reaches them through those)."""
+    for oid, facts in objects.items():
+        if oid.kind == "column" and "inherited" in facts:
+            for above in lineage(objects.get(ObjectId("table", oid.name[:2]), {})):
+                yield oid, ObjectId("column", (*above, oid.name[2]))
 
 
 def through_parents(

@@ -139,7 +139,7 @@ class ColumnKind:
         steps += _not_null(ctx, oid, old, new)
         if new.get("identity"):
             steps += identity.alter(ctx, oid, old, new)
-        steps += _settings(oid, old, new, create=False, retyped=bool(retyped.steps))
+        steps += _settings(oid, old, new, create=False, retyped=bool(retyped.displaces))
         return Alter(steps, retyped.displaces, retyped.displaces_changed, retyped.reason)
 
 
