@@ -37,7 +37,8 @@ from ptahk.engine.model.snapshot import Snapshot
 from ptahk.wire import digest, jobspec
 
 POLL_S = 5.0
-"""How often a foreign Lease is looked at."""
+POLL_WATCHED_S = 1.0
+"""How often a foreign Lease is looked at; the second where a person waits for it."""
 
 
 def write(s: Snapshot, family: Family, proposal: Proposal) -> Decision:
@@ -163,7 +164,8 @@ def _waits(s: Snapshot, claim: Claim) -> bool:
 
 
 def _later(s: Snapshot, reason: str, message: str) -> Wait:
-    return Wait(s.now + timedelta(seconds=POLL_S), reason, message)
+    seconds = POLL_S if s.store.automatic else POLL_WATCHED_S
+    return Wait(s.now + timedelta(seconds=seconds), reason, message)
 
 
 def _approval(s: Snapshot, claim: Claim) -> Decision | None:

@@ -556,6 +556,17 @@ def test_what_the_database_says_against_an_apply() -> None:
     assert applied(s, process, plan).exit_code == 0
 
 
+def test_what_was_mended_is_seen_at_once() -> None:
+    s = scenario("a")
+    process = s.process()
+    plan = planned(s, process)
+    s.database.clock_offset_s = 90.0
+    s.world.clock.advance(600)
+    assert applied(s, process, plan).reason == "ClockSkew"
+    s.database.clock_offset_s = 0.0
+    assert applied(s, process, plan).exit_code == 0
+
+
 def test_a_person_rebinds_a_database() -> None:
     s = scenario("a")
     process = s.process()

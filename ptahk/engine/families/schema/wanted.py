@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from ptahk.engine import approval
+from ptahk.engine import approval, gates
 from ptahk.engine.family import Proposal
 from ptahk.engine.model.claim import Claim
 from ptahk.engine.model.fields import FieldError, parse_time, write
@@ -67,7 +67,7 @@ def _requested(s: Snapshot, request: Request) -> Proposal | Refusal:
     if request.type == "apply" and s.plan is None:
         missing = Refusal("PlanMissing", f"plan {request.plan} does not exist here")
         return s.plan_refusal or missing
-    if not _fresh(s, request.id):
+    if not _fresh(s, request.id) or _outdated_refusal(s, request.id):
         inputs = observe_inputs(s, declaration=False, preflight=True)
         return Proposal(OBSERVE, inputs, request.id)
     wanted = rebind_inputs(s) if s.plan is None else apply_inputs(s, s.plan)
@@ -89,6 +89,14 @@ def _fresh(s: Snapshot, request: str | None) -> bool:
     return timedelta(0) <= s.now - database.time < timedelta(seconds=FRESH_S)
 
 
+def _outdated_refusal(s: Snapshot, request: str) -> bool:
+    """An earlier reading speaks against the Apply: look again, it may have been mended."""
+    database = s.status.database
+    if database is None or database.request == request or s.plan is None:
+        return False
+    return gates.first(s, gates.MUTATION) is not None or _database(s, s.plan) is not None
+
+
 def _automatic(s: Snapshot) -> Proposal | Refusal | None:
     """Plan when inputs or the scope moved, apply what may be applied, observe when it is time."""
     if s.source is None:
@@ -104,11 +112,17 @@ def _automatic(s: Snapshot) -> Proposal | Refusal | None:
         if not _fresh(s, None):
             return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=True))
         return Proposal(APPLY, apply_inputs(s, s.plan))
-    interval = spec_of(s).interval
+    interval = spec_of(s).interval * _jitter(s.uid)
     last = max(plan["time"], seen["time"]) if seen is not None else plan["time"]
     if interval and s.now >= parse_time(last) + timedelta(seconds=interval):
         return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=False))
     return None
+
+
+def _jitter(uid: str) -> float:
+    """0.9 to 1.1, the same for one resource always, so that many do not observe at once."""
+    tail = int(digest.input_fingerprint("jitter", uid)[-4:], 16)
+    return 0.9 + 0.2 * tail / 0xFFFF
 
 
 def _may_apply(s: Snapshot, plan: Plan) -> bool:
