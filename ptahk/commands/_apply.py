@@ -9,7 +9,7 @@ from typing import Any
 from ptahk.commands import _approve, _documents, _local, _text
 from ptahk.commands._drive import failure, read_status
 from ptahk.commands._local import Made, Session
-from ptahk.commands._render import document
+from ptahk.commands._render import document, write_lines
 from ptahk.engine.model.plan import Plan
 from ptahk.engine.model.resource import REQUEST, Request, parse_annotation
 from ptahk.engine.model.status import Answer, HistoryEntry
@@ -53,6 +53,13 @@ def apply_plan(session: Session, made: Made, consent: Consent) -> dict[str, Any]
     session.messages.lines(_text.plan(shown))
     if not made.plan.spec.statements:
         return _result(session, None, made.plan, "NoChanges")
+    if session.wanted.spec.policy.apply == "Never":  # before anybody is asked in vain
+        raise Refused(
+            "policy.apply is Never",
+            reason="ApplyNever",
+            field="spec.policy.apply",
+            hint="Change the policy, or do not apply.",
+        )
     _obtain_approval(session, made.plan, shown, consent)
     answer = session.drive.ask(session.wanted, "apply", plan=made.plan.spec.fingerprint)
     return _answered(session, answer, made.plan)
@@ -118,11 +125,11 @@ def _obtain_approval(session: Session, plan: Plan, shown: dict[str, Any], consen
     if _approve.find(session.world, namespace, session.drive.status(), plan) is not None:
         return
     if not consent.given:
-        _ask(session, fingerprint)
+        _ask(session, fingerprint, shown)
     _approve.store(session.world, namespace, plan)
 
 
-def _ask(session: Session, fingerprint: str) -> None:
+def _ask(session: Session, fingerprint: str, shown: dict[str, Any]) -> None:
     """Ask a person at a terminal. :raises Refused: there is no terminal, or the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refused(
@@ -130,6 +137,8 @@ def _ask(session: Session, fingerprint: str) -> None:
             reason="ApprovalMissing",
             hint=f"Review the plan, then use --approve {fingerprint}.",
         )
+    if session.told.common.quiet:  # nobody approves what they were not shown
+        write_lines(_text.plan(shown), no_color=session.told.common.no_color, stream=sys.stderr)
     sys.stderr.write(QUESTION)
     sys.stderr.flush()
     with session.drive.interrupts.immediate():

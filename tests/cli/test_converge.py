@@ -114,6 +114,19 @@ def test_drift(user: Ptahk, declare: Declare, database: Database) -> None:
     assert status.code == 1 and "Drifted" in status.out
 
 
+def test_drift_below_a_severity_is_left_out(
+    user: Ptahk, declare: Declare, database: Database
+) -> None:
+    database.run("CREATE TABLE public.t (id int)")
+    schema = declare("CREATE TABLE t (id int, more int);")
+    arguments = ("observe", "--schema", schema, "--exit-code", "-o", "json")
+    assert user.run(*arguments).code == 1
+    calm = user.run(*arguments, "--severity", "destructive")
+    assert calm.code == 0, calm
+    document = calm.document("DriftReport")
+    assert document["inSync"] and document["items"] == [] and document["highest"] is None
+
+
 def test_an_existing_database_can_be_adopted(
     user: Ptahk, declare: Declare, database: Database
 ) -> None:
@@ -158,6 +171,11 @@ def test_a_manifest_run_locally(user: Ptahk, declare: Declare) -> None:
     assert (result["outcome"], result["resource"]["name"]) == ("Applied", "orders")
     assert result["approver"] is None, "policy.apply: Always needs none"
     assert user.run("status", "schema/orders", "--local").code == 0
+    (user.cwd / manifest).write_text(
+        (user.cwd / manifest).read_text().replace("Always", "Never").replace("m (id", "n (id")
+    )
+    never = user.run("apply", "-f", manifest, "--local", "--allow-destructive", "-o", "json")
+    never.refusal(3, "ApplyNever")
 
 
 def test_two_names_are_two_resources(user: Ptahk, declare: Declare) -> None:

@@ -142,6 +142,19 @@ def test_ctrl_c_once_stops_and_says_what_runs(
     assert user.run(*APPLY, schema, "-q").code == 0
 
 
+def test_ctrl_c_twice_stops_now(user: Ptahk, declare: Declare, database: Database) -> None:
+    schema = declare(SCHEMA)
+    with blocked(database) as holder:
+        running = user.start(*APPLY, schema)
+        until_running(database, running)
+        os.kill(running.pid, signal.SIGINT)
+        os.kill(running.pid, signal.SIGINT)
+        stopped = user.finish(running)
+        assert stopped.code == 130 and "Traceback" not in stopped.err, stopped
+        holder.rollback()
+    assert user.run(*APPLY, schema, "-q").code == 0
+
+
 def test_the_end_of_time(user: Ptahk, declare: Declare, database: Database) -> None:
     schema = declare(SCHEMA)
     with blocked(database) as holder:
@@ -190,6 +203,14 @@ def test_the_question_at_a_terminal(
     else:
         assert code == 3 and there == [(False,)], terminal.text
         assert "approval refused" in terminal.text
+
+
+def test_quiet_still_shows_what_is_asked_for(user: Ptahk, declare: Declare) -> None:
+    terminal = user.terminal("apply", "--quiet", "--schema", declare(SCHEMA))
+    terminal.expect("Type yes: ")
+    assert "CREATE TABLE public.t" in terminal.text
+    terminal.send("no\n")
+    assert terminal.end() == 3
 
 
 def test_no_colour_at_a_terminal(user: Ptahk, declare: Declare) -> None:
