@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ....planning.model import Context, ObjectId, Step
+from ....planning.model import Catalog, ObjectId, Step
 from ..quote import ident
 
 
@@ -24,6 +24,9 @@ class Grantee(NamedTuple):
 
 Grants = dict[tuple[Grantee, str], bool]
 """(who, privilege) → may be granted on."""
+
+DEFAULT_PRIVILEGES = "default privileges"
+"""Key of a settled catalog's context: live default privileges that are not compared."""
 
 OWNER = Grantee("owner", "")
 PUBLIC = Grantee("public", "")
@@ -100,28 +103,27 @@ def owned_by(grants: Grants, role: str) -> Grants:
     return merged
 
 
-def without_default_privileges(
-    ctx: Context, target: Target, initial: Grants
-) -> tuple[Grants, list[Step]]:
-    """Clears what ALTER DEFAULT PRIVILEGES may have given an object that was just created.
+def created(catalog: Catalog, oid: ObjectId) -> list[list[Any]] | None:
+    """The ``acl`` fact of an object that ``catalog``'s user creates there without any GRANT.
 
-    Which of those apply depends on the role that runs the plan, so all of them are revoked.
+    None: the built-in default, or a kind without privileges.
     """
-    letter = _OBJECT_TYPES[target.oid.kind]
-    holders: set[Grantee] = set()
-    for oid, facts in (*ctx.current.objects.items(), *ctx.desired.objects.items()):
-        if oid.kind != "default privileges" or oid.name[2] != letter:
-            continue
-        if oid.name[1] in ("", target.oid.name[0]):
-            holders |= {Grantee(str(who), str(role)) for who, role, _, _ in facts["grants"]}
-    # The owner is spelled as a role where its default privileges differ from those built in.
-    holders |= {OWNER} if holders else set()
-    steps = [
-        _step(target, f"REVOKE ALL ON {target.text} FROM {_name(target, holder)}", "Revoke")
-        for holder in sorted(holders)
-    ]
-    kept = {key: value for key, value in initial.items() if key[0] not in holders}
-    return kept, steps
+    letter = _OBJECT_TYPES.get(oid.kind)
+    user = catalog.context.get("user")
+    if letter is None or letter == "c" or user is None:
+        return None
+    initial = by_type(letter, catalog.context["server_version"])
+    grants = initial
+    known = catalog.context.get(DEFAULT_PRIVILEGES, catalog.objects)
+    whole = known.get(ObjectId("default privileges", (user, "", letter)))
+    if whole is not None:
+        grants = entries(whole["grants"], {})
+    added = known.get(ObjectId("default privileges", (user, oid.name[0], letter)))
+    if added is not None:
+        grants = {**grants, **entries(added["grants"], {})}
+    if grants == initial:
+        return None
+    return sorted([who, role, what, option] for ((who, role), what), option in grants.items())
 
 
 def change(target: Target, before: Grants, after: Grants) -> list[Step]:

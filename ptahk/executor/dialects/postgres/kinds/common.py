@@ -146,11 +146,13 @@ def _grants(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> list[
             oid, f"TABLE {qualified(oid.name[:2])}", where.owner, f" ({ident(oid.name[2])})"
         )
     if old is None:
-        steps: list[Step] = []
-        if "acl" in new or oid in ctx.rebuilt or ctx.policy.privileges == "Managed":
-            initial, steps = acl.without_default_privileges(ctx, where, initial)
-        return steps + acl.change(where, initial, after)
-    before = acl.entries(old.get("acl"), initial)
-    if new.get("owner") is not None and old.get("owner") != new.get("owner"):
+        if "acl" not in new and ctx.policy.privileges == "Declared":
+            return []
+        before = acl.entries(acl.created(ctx.current, oid), initial)
+        had = ctx.current.context.get("user")
+    else:
+        before = acl.entries(old.get("acl"), initial)
+        had = old.get("owner")
+    if new.get("owner") is not None and new["owner"] != had:
         before = acl.owned_by(before, str(new["owner"]))
     return acl.change(where, before, after)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....planning.model import Catalog, Facts, ObjectId, Policy
+from . import acl
 from .unsupported import DATABASE_WIDE
 
 _ATTRIBUTES = ("owner", "acl")
@@ -25,7 +26,8 @@ def settle(
 
     ``desired.context["stated"]`` says for which objects (as text) the declaration states
     ``owner`` or ``acl``. Without statement, and unless privileges are managed, the live ones
-    are kept, and so are carried over when an object is rebuilt.
+    are kept, and so are carried over when an object is rebuilt. What a new object has in
+    ``desired`` without a statement is the doing of declared default privileges, and stays.
     """
     kept = {
         oid: facts
@@ -36,7 +38,9 @@ def settle(
         live = current
     else:
         depends = frozenset((a, b) for a, b in current.depends if a in kept and b in kept)
-        live = replace(current, objects=kept, depends=depends)
+        given = {o: f for o, f in current.objects.items() if o.kind == "default privileges"}
+        context = {**current.context, acl.DEFAULT_PRIVILEGES: given}
+        live = replace(current, objects=kept, depends=depends, context=context)
     stated: Mapping[str, Container[str]] = desired.context.get("stated", {})
     managed = policy.privileges == "Managed"
     wanted = {
@@ -44,6 +48,20 @@ def settle(
         for oid, facts in desired.objects.items()
     }
     return live, replace(desired, objects=wanted)
+
+
+def after_plan(live: Catalog, wanted: Mapping[ObjectId, Facts]) -> dict[ObjectId, Facts]:
+    """``wanted`` with what live default privileges will give to new objects."""
+    result = dict(wanted)
+    if not any(oid.kind == "default privileges" for oid in live.objects):
+        return result
+    for oid, facts in wanted.items():
+        if oid in live.objects or "acl" in facts:
+            continue
+        given = acl.created(live, oid)
+        if given is not None:
+            result[oid] = {**facts, "acl": given}
+    return result
 
 
 def _in_scope(oid: ObjectId, facts: Facts, policy: Policy, schemas: Container[str]) -> bool:
@@ -63,7 +81,7 @@ def _wanted(
     changed: dict[str, Any] = {}
     if stated is not None:
         for attribute in _ATTRIBUTES:
-            if attribute not in stated:
+            if attribute not in stated and (live is not None or attribute == "owner"):
                 changed[attribute] = (live or {}).get(attribute)
         if "acl" not in stated and oid.kind in ("view", "matview"):
             changed["columns"] = _column_grants(live, facts)
@@ -80,6 +98,6 @@ def _column_grants(live: Facts | None, facts: Facts) -> list[dict[str, Any]]:
     result = []
     for column in facts["columns"]:
         plain = {key: value for key, value in column.items() if key != "acl"}
-        acl = before.get(column["name"])
-        result.append(plain if acl is None else {**plain, "acl": acl})
+        grants = before.get(column["name"])
+        result.append(plain if grants is None else {**plain, "acl": grants})
     return result
