@@ -22,6 +22,8 @@ class Grammar:
     """What an object is a part of and vanishes with."""
     names: Callable[[ObjectId, Facts], Iterable[tuple[str, ...]]]
     """Keys that no two objects hold at one time."""
+    frees: Callable[[ObjectId, Facts], Iterable[tuple[str, ...]]]
+    """Further keys that its drop sets free, for whoever waits for them by ``names``."""
     inliner: Callable[[Mapping[ObjectId, Facts]], Callable[[ObjectId, Facts], bool]]
     """Of the declared objects, which can the statement that creates the parent carry."""
     label: Callable[[ObjectId, Facts], str]

@@ -166,7 +166,8 @@ class Sorter:
         freed: defaultdict[tuple[str, ...], list[Node]] = defaultdict(list)
         current, desired = self._ctx.current.objects, self._ctx.desired.objects
         for oid in self._drops:
-            for key in names(oid, current[oid]):
+            facts = current[oid]
+            for key in (*names(oid, facts), *self._grammar.frees(oid, facts)):
                 freed[key].append(("drop", oid))
         for oid in self._made.alters:
             for key in set(names(oid, current[oid])) - set(names(oid, desired[oid])):

@@ -17,6 +17,7 @@ GRAMMAR = Grammar(
     rank={kind.name: place for place, kind in enumerate(KINDS)},
     parent=shape.parent,
     names=shape.names,
+    frees=shape.frees,
     inliner=shape.inliner,
     label=shape.label,
     first=shape.LINKS,

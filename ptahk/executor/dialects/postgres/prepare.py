@@ -33,19 +33,39 @@ def prepare(current: Catalog, desired: Catalog, policy: Policy) -> Sides:
     live, wanted = settle(current, desired, policy, schemas)
     if policy.partitions == "Declared":
         live = _without_partitions(live, wanted)
-    live = _with_detached(live, wanted)
+    live = _without_adopted(_with_detached(live, wanted), wanted)
     lineage = frozenset(shape.after_parents(wanted.objects))
     wanted = replace(
         wanted,
         objects=dict(_owned(live, wanted, policy)),
         depends=wanted.depends | lineage if lineage else wanted.depends,
     )
-    rest = {oid: facts for oid, facts in current.objects.items() if oid not in live.objects}
+    attached = wanted.context.get("attached", {})
+    rest = {
+        oid: facts
+        for oid, facts in current.objects.items()
+        if oid not in live.objects and oid not in attached
+    }
     given = wanted.objects
     if policy.privileges == "Declared":
         given = after_plan(current, wanted.objects)
     expected = replace(wanted, objects={**given, **rest})
     return Sides(live, wanted, expected)
+
+
+def _without_adopted(live: Catalog, wanted: Catalog) -> Catalog:
+    """Keys and indexes that a table brings along when it becomes a partition stay."""
+    attached: Mapping[ObjectId, Facts] = wanted.context.get("attached", {})
+    adopted = {
+        oid
+        for oid, facts in attached.items()
+        if oid not in wanted.objects and live.objects.get(oid) == facts
+    }
+    if not adopted:
+        return live
+    kept = {oid: facts for oid, facts in live.objects.items() if oid not in adopted}
+    depends = frozenset((a, b) for a, b in live.depends if a in kept and b in kept)
+    return replace(live, objects=kept, depends=depends)
 
 
 def _has(live: Catalog, link: ObjectId, oid: ObjectId) -> bool:

@@ -144,8 +144,19 @@ def names(oid: ObjectId, facts: Facts) -> Iterator[tuple[str, ...]]:
         yield ("routine", name[0], name[1])
     if kind == "partition":
         yield ("partitions", *facts["of"])
+    if kind in LINKS:
+        yield ("parts", *name[:2])
+        yield ("parts", *(facts.get("of") or name[2:]))
     if kind in ("column", "constraint", "default"):
         yield (kind, *name)
+
+
+def frees(oid: ObjectId, facts: Facts) -> Iterator[tuple[str, ...]]:
+    """A table is linked to a parent only when neither has a part left that is to go."""
+    if oid.kind == "column" or oid.kind == "constraint":
+        yield ("parts", *oid.name[:2])
+    elif oid.kind == "index":
+        yield ("parts", *facts["table"])
 
 
 def inliner(objects: Mapping[ObjectId, Facts]) -> Callable[[ObjectId, Facts], bool]:

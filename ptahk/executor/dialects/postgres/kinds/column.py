@@ -102,7 +102,7 @@ class ColumnKind:
         return steps + _settings(oid, {}, new, create=True, retyped=False)
 
     def drop(self, ctx: Context, oid: ObjectId, old: Facts) -> list[Step]:
-        if any(above not in ctx.desired.objects for above in lineage.reaching(ctx, oid)):
+        if any(lineage.reaching(ctx, oid)):
             return []  # goes with its parent's
         if _is_generated(old):
             severity, reason = "warning", "drops the column; its values are computed from others"

@@ -54,6 +54,9 @@ class IndexKind:
         if "tablespace" in new:
             message = f"{oid}: indexes in a tablespace cannot be planned"
             return PlanRefusal("UnsupportedObject", message, oid)
+        if oid in ctx.current.context.get("attached", {}):
+            message = f"{oid}: the live index of this name belongs to the parent's; rename it first"
+            return PlanRefusal("UnsupportedChange", message, oid)
         steps: list[Step] = []
         if new.get("unique") and _live(ctx, oid, new):
             steps += _duplicates(oid, new)
