@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from ptahk.executor.dialects.postgres import shape
+from ptahk.executor.dialects.postgres import renames, shape
 from ptahk.executor.dialects.postgres.catalog import fingerprint
 from ptahk.executor.dialects.postgres.grammar import GRAMMAR
 from ptahk.executor.dialects.postgres.kinds.enum import wait_for_values
 from ptahk.executor.dialects.postgres.prepare import Sides, prepare
+from ptahk.executor.dialects.postgres.quote import qualified
 from ptahk.executor.planning.document import Statement
 from ptahk.executor.planning.groups import number
 from ptahk.executor.planning.model import Catalog, Context, ObjectId, PlanRefusal, Policy, Step
@@ -67,25 +68,28 @@ def plan(
     expected = observed if unchanged else fingerprint(sides.expected)
     if sides.current.objects == sides.desired.objects:
         return PlanResult((), (), (), {}, observed, expected)
-    ctx = context_of(sides.current, sides.desired, policy)
     differences = tuple(_differences(sides))
+    hints = list(_rename_hints(sides)) if not policy.renames else []
+    renamed = renames.apply(sides.current, sides.desired, policy)
+    sides = replace(sides, current=renamed.current)
+    ctx = context_of(sides.current, sides.desired, policy)
     made = make_steps(ctx, GRAMMAR)
     refusals = [each for each in made if isinstance(each, PlanRefusal)]
     if refusals:
         return PlanResult((), tuple(refusals), (), {}, observed, expected, differences)
-    steps = wait_for_values([each for each in made if isinstance(each, Step)])
+    planned = [each for each in made if isinstance(each, Step)]
+    steps = wait_for_values(_after_renames(planned, renamed))
     capacity = current.context.get("lock_capacity", LOCK_CAPACITY_DEFAULT)
     statements, forced = number(steps, capacity)
-    notes = []
+    notes = list(renamed.notes)
     if forced:
         notes.append("not atomic: it would need more locks than the server may hold at once")
-    hints = list(_rename_hints(sides))
     sizes = _sizes(ctx, steps)
     outside = list(_used_outside(sides, steps))
     if outside:
         return PlanResult((), tuple(outside), (), {}, observed, expected, differences)
     verdicts = [
-        *_protected(ctx, steps),
+        *_protected(ctx, steps, renamed.tables),
         *_destructive(policy, steps, hints),
         *_too_long(policy, steps, sizes),
     ]
@@ -172,11 +176,27 @@ def _used_outside(sides: Sides, steps: Sequence[Step]) -> Iterable[PlanRefusal]:
             yield PlanRefusal("UsedOutOfScope", message, oid)
 
 
-def _protected(ctx: Context, steps: Sequence[Step]) -> Iterable[PlanRefusal]:
+def _after_renames(steps: Sequence[Step], renamed: renames.Renamed) -> list[Step]:
+    """Checks run on the live state, under the old names: those of a renamed table cannot."""
+    if not renamed.steps:
+        return list(steps)
+    names = [qualified(name) for name in renamed.tables]
+    checks = [s for s in steps if s.kind == CHECK and not any(name in s.sql for name in names)]
+    return [*checks, *renamed.steps, *(s for s in steps if s.kind != CHECK)]
+
+
+def _protected(
+    ctx: Context, steps: Sequence[Step], renamed: Collection[tuple[str, ...]]
+) -> Iterable[PlanRefusal]:
     named = ctx.policy.protected_tables
     if not named:
         return
     seen: set[ObjectId] = set()
+    for name in sorted(renamed):
+        whole = ObjectId("table", name)
+        if any(fnmatchcase(".".join(name), n if "." in n else f"*.{n}") for n in named):
+            seen.add(whole)
+            yield PlanRefusal("ProtectedTable", f"{whole} is protected and is renamed", whole)
     for step in steps:
         table = table_of(ctx, step.object)
         if table is None or table in seen or step.kind == CHECK:

@@ -83,6 +83,8 @@ def implied_dependencies(
                 break
         if kind == "default" or kind == "constraint":
             yield oid, ObjectId("table", oid.name[:2])
+            if "references" in facts:
+                yield oid, ObjectId("table", tuple(facts["references"]))
         elif kind == "sequence owner":
             yield oid, ObjectId("column", tuple(facts["owned_by"]))
             yield oid, ObjectId("table", tuple(facts["owned_by"][:2]))  # for its owner
