@@ -80,7 +80,7 @@ def test_a_database_that_cannot_be_reached(user_of: MakeUser, declare: Declare) 
 def test_a_wrong_password(user_of: MakeUser, declare: Declare, database: Database) -> None:
     role = database.role()
     url = database.url(role).replace(role.password, "wrong-password")
-    user_of(url).run("plan", "--schema", declare(TABLE)).refusal(6)
+    user_of(url).run("plan", "--schema", declare(TABLE)).refusal(2)
 
 
 def test_through_a_transaction_pooler(
