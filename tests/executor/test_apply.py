@@ -370,3 +370,21 @@ def test_one_session_holds_the_lock_and_waits_for_the_table(
     assert (lost.exit_code, lost.result["result"]) == (4, "unknown")
     assert _sessions(database) == []
     assert database.rows("SELECT to_regclass('public.z') IS NULL") == [(True,)]
+
+
+def test_an_old_snapshot_is_named_before_a_concurrent_build(
+    database: Database, one: Operator
+) -> None:
+    database.run(BASE)
+    planned = one.plan(BASE + "CREATE INDEX a_n ON public.a (n);")
+    text = "CREATE INDEX CONCURRENTLY a_n ON public.a (n)"
+    with database.connect() as reader:
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT pg_sleep(5.1)")
+        pid = reader.info.backend_pid
+        started = one.start_apply(planned, plan=written((text, 1, False)))
+        until(lambda: _waiting(database), "the build to wait for the snapshot")
+        reader.execute("ROLLBACK")
+    done = started.wait()
+    assert done.reason is None
+    assert any(f"backend {pid}" in note for note in done.result["notes"])

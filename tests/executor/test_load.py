@@ -63,6 +63,9 @@ def test_an_error_in_a_batch_is_found_again(one: Operator) -> None:
         ("CALL p();", "CALL"),
         ("\\i other.sql", "psql"),
         ("LOAD 'x';", "library"),
+        ("DROP OWNED BY postgres;", "OWNED"),
+        ("DO LANGUAGE plpython3u $$ x $$;", "language"),
+        ("SECURITY LABEL ON ROLE r IS 'x';", "LABEL"),
         ("CREATE TABLE public.a (n text DEFAULT 'x);", "unterminated"),
     ],
 )

@@ -32,6 +32,7 @@ RETRY_FIRST_S: Final = 0.2
 RETRY_LAST_S: Final = 5.0
 SETTLE_S: Final = 10.0
 MESSAGES_MAX: Final = 10
+OLD_SNAPSHOT_S: Final = 5.0
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
@@ -179,6 +180,7 @@ def _run_all(
             if transaction:
                 _run_transaction(session, spec, group, last, total, out)
             else:
+                out["notes"] += _old_snapshots(session, group[0])
                 _run_alone(session, spec, group[0], last, total)
             out["statementsDone"] = group[-1].index
         if not groups:
@@ -231,6 +233,23 @@ def _run_transaction(
                 out["notes"].append(f"statement {running.index} waited for a lock and was retried")
             session.budget.pause(delay)
             delay = min(RETRY_LAST_S, delay * 2)
+
+
+def _old_snapshots(session: Session, statement: Statement) -> list[str]:
+    """Whom a statement outside a transaction waits for (CREATE INDEX CONCURRENTLY and its kind)."""
+    rows = session.query(
+        "SELECT pid, application_name, xact_start FROM pg_catalog.pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"
+        " AND coalesce(xact_start, '-infinity') < clock_timestamp() - %s * interval '1 second'"
+        " ORDER BY xact_start LIMIT %s",
+        (OLD_SNAPSHOT_S, MESSAGES_MAX),
+    )
+    return [
+        f"statement {statement.index} waits for an old transaction: backend {pid} ({name or '?'})"
+        + ("" if since is None else f" since {since:%Y-%m-%dT%H:%M:%SZ}")
+        for pid, name, since in rows
+    ]
 
 
 def _run_alone(

@@ -38,6 +38,11 @@ _REFUSED: Final[dict[str, str]] = {
 _CLUSTER_WIDE: Final = frozenset(
     {"ROLE", "USER", "GROUP", "DATABASE", "TABLESPACE", "SUBSCRIPTION", "SERVER", "SYSTEM"}
 )
+_REACHING: Final = (
+    "dblink", "alter system", "create role", "create user", "drop role", "drop user",
+    "alter role", "alter user", "create database", "drop database", "alter database",
+    "create tablespace", "create subscription", "create server", "drop owned",
+)  # fmt: skip
 _MODIFIERS: Final = frozenset({"OR", "REPLACE", "TRUSTED", "PROCEDURAL", "IF", "NOT", "EXISTS"})
 _SETTINGS_RUN: Final = frozenset(
     {
@@ -80,6 +85,10 @@ class Reader:
             return _define(statement, words)
         if head in ("GRANT", "REVOKE"):
             _refuse_membership(statement)
+        if head == "DO":
+            _refuse_foreign_code(statement)
+        if head == "SECURITY" and _CLUSTER_WIDE & set(words):
+            raise refused(statement, "this SECURITY LABEL reaches beyond one database")
         return "run"
 
     def _check_strings(self, statement: Statement) -> None:
@@ -119,6 +128,8 @@ def _define(statement: Statement, words: Sequence[str]) -> Verdict:
     what = rest[0] if rest else ""
     if what in _CLUSTER_WIDE and rest[1:2] != ["MAPPING"]:
         raise refused(statement, f"{words[0]} {what} reaches beyond one database")
+    if words[0] == "DROP" and what == "OWNED":
+        raise refused(statement, "DROP OWNED reaches beyond one database")
     if what == "FOREIGN" and rest[1:2] == ["DATA"]:
         raise refused(statement, f"{words[0]} FOREIGN DATA WRAPPER reaches other servers")
     if what == "USER":
@@ -151,14 +162,23 @@ def _select(statement: Statement) -> Verdict:
 
 
 def _refuse_dblink(statement: Statement) -> None:
-    """Code that a declaration runs at load (DO, materialized views) may not leave the database."""
-    heads = statement.words(2)
+    """A query that a declaration runs at load, of a materialized view for one, stays here."""
     for token in statement.tokens:
         if token.kind in ("word", "name") and token.key.lower().startswith("dblink"):
             raise refused(statement, "dblink reaches other servers")
-        if heads[0] == "DO" and token.kind in ("dollar", "plain", "escape"):
+
+
+def _refuse_foreign_code(statement: Statement) -> None:
+    """A block runs at load. This is a fence for honest mistakes, not a sandbox: what a role may
+    do to the cluster is the server's to judge."""
+    words = [token.key for token in statement.tokens if token.kind in ("word", "name")]
+    if "LANGUAGE" in words and not {"PLPGSQL", "plpgsql"} & set(words):
+        raise refused(statement, "a block in another language than plpgsql is not run")
+    for token in statement.tokens:
+        if token.kind in ("dollar", "plain", "escape"):
             text = token.text.lower()
-            if "dblink" in text or ("copy" in text and "program" in text):
+            found = [word for word in _REACHING if word in text]
+            if found or ("copy" in text and "program" in text):
                 raise refused(statement, "this block reaches beyond one database")
 
 
