@@ -441,6 +441,54 @@ def test_an_edit_before_the_dispatch_drops_the_claim() -> None:
     assert s.database.effects == [] and s.holder() is None
 
 
+def test_a_dropped_claim_owes_its_release_in_the_same_write() -> None:
+    s = scenario("a")
+    process = s.process()
+    s.ask("plan")
+    process.until("PersistSnapshot")
+    s.declare("a", "b")
+    assert process.step().step == "DiscardClaim"
+    owed = s.status().pending_lock_release
+    assert owed is not None and owed.holder == s.holder()
+    assert s.world.jobs.created == [], "nothing was dispatched with inputs that had moved"
+    process.settle()
+    assert s.answer().message == "2 statements"
+
+
+def test_a_longer_deadline_later_does_not_stretch_what_is_held() -> None:
+    s = scenario("a")
+    process = s.process()
+    plan = planned(s, process)
+    s.ask("apply", plan)
+    process.until("ConfirmJob")
+    s.edit(execution={"activeDeadlineSeconds": 5000})
+    s.world.jobs.run_all()
+    process.until("ClearClaim")
+    process.until("WriteClaim")
+    claim = s.status().active_operation
+    assert claim is not None and claim.type == "Prove"
+    assert claim.lease_duration_seconds == 960
+    s.world.clock.advance(400)
+    process.until("RenewLease")
+    assert s.lease()["spec"]["leaseDurationSeconds"] == 960
+    process.settle()
+    assert s.answer().exit_code == 0
+
+
+def test_a_result_of_another_pod_is_refused() -> None:
+    s = scenario("a")
+    process = s.process()
+    plan = planned(s, process)
+    s.ask("apply", plan)
+    process.until("ConfirmJob")
+    s.world.jobs.run_all()
+    job_of(s).pods.insert(0, "another")
+    process.settle()
+    entry = next(item for item in s.status().history if item.type == "Apply")
+    assert entry.outcome.reason == "FrameRefused"
+    assert entry.settled is not None and entry.settled.type == "Succeeded"
+
+
 def test_a_reading_whose_inputs_moved_is_dropped_and_made_again() -> None:
     s = scenario("a")
     process = s.process()
