@@ -71,15 +71,30 @@ def decide(ctx: Context, grammar: Grammar, forced: Iterable[ObjectId] = ()) -> D
                 _ask(round_ctx, grammar, made, oid, users)
         _carry_on(round_ctx, grammar, made, asked, users)
         if (len(made.rebuilt), len(asked)) == before:
-            _drop_needless_asides(made, users)
+            _drop_needless_asides(made, grammar, users)
             return made
     raise AssertionError("rebuilds do not settle")
 
 
-def _drop_needless_asides(made: Decisions, users: Mapping[ObjectId, list[ObjectId]]) -> None:
-    """A type that nothing keeps using need not be set aside: it is simply dropped."""
+def _drop_needless_asides(
+    made: Decisions, grammar: Grammar, users: Mapping[ObjectId, list[ObjectId]]
+) -> None:
+    """A type that nothing keeps using need not be set aside: it is simply dropped.
+
+    What an altered object uses is kept, and what is under it: types of types.
+    """
+    kept: set[ObjectId] = set()
+    grown = True
+    while grown:
+        grown = False
+        for oid in made.drops - kept:
+            if oid.kind in grammar.types and any(
+                user in made.alters or user in kept for user in users.get(oid, ())
+            ):
+                kept.add(oid)
+                grown = True
     for oid, answer in made.rebuilt.items():
-        if answer.aside and not any(user in made.alters for user in users.get(oid, ())):
+        if answer.aside and oid not in kept:
             made.rebuilt[oid] = replace(answer, aside=None)
 
 

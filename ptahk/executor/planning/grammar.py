@@ -36,5 +36,9 @@ class Grammar:
     """Kinds that are asked to alter themselves when something that they use is rebuilt."""
     aside: Callable[[ObjectId, Facts, str], tuple[Step, Step] | None]
     """How a type makes room for its successor; None for what is not a type."""
+    types: frozenset[str]
+    """Kinds that ``aside`` is for; they live on under another name until nothing uses them."""
+    overloaded: frozenset[str]
+    """Kinds of which a statement means the one that fits best among those of one name."""
     attributes: Callable[[Context, ObjectId, Facts | None, Facts], list[Step]]
     """Comment, owner and grants."""

@@ -131,16 +131,7 @@ class Sorter:
         for user, used in self._ctx.current.depends:
             if used in self._drops:
                 if user in self._drops:
-                    if user in self._asides:
-                        gone: Node = "discard", user
-                        yield gone, ("discard" if used in self._asides else "drop", used)
-                    else:
-                        yield ("drop", user), ("drop", used)
-                    if user in made.rebuilt and user not in self._asides:
-                        # Anew, it must not find what the old one found.
-                        yield ("drop", used), ("create", user)
-                    if user in self._asides and used in self._asides:
-                        yield ("discard", user), ("discard", used)
+                    yield from self._drop_pairs(user, used)
                 elif user in made.alters:
                     yield ("alter", user), ("discard" if used in self._asides else "drop", used)
             elif user in self._drops and used in made.alters and made.alters[used].steps:
@@ -154,6 +145,15 @@ class Sorter:
         for oid in self._asides:
             yield ("create", oid), ("discard", oid)
         yield from self._name_pairs()
+
+    def _drop_pairs(self, user: ObjectId, used: ObjectId) -> Iterator[tuple[Node, Node]]:
+        """What goes before ``used`` can go. A statement that drops a routine names its types."""
+        gone: Node = ("discard", user) if user in self._asides else ("drop", user)
+        late = used in self._asides and user.kind in self._grammar.types
+        yield gone, ("discard" if late else "drop", used)
+        if user in self._made.rebuilt and used.kind in self._grammar.overloaded:
+            # Anew, it must not find what the old one found.
+            yield ("drop", used), ("create", user)
 
     def _arrival(self, oid: ObjectId) -> Node | None:
         if oid in self._creates:

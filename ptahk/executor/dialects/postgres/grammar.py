@@ -24,5 +24,7 @@ GRAMMAR = Grammar(
     last=shape.LAST,
     never_rebuilt=shape.NEVER_REBUILT,
     aside=_aside,
+    types=retype.TYPE_KINDS,
+    overloaded=frozenset({"function", "procedure", "aggregate", "operator"}),
     attributes=common.attributes,
 )

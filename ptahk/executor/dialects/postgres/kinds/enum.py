@@ -11,6 +11,7 @@ from ..quote import literal, qualified
 from . import address, common, retype
 
 _ADD = "AddEnumValue"
+_CONVERTS = frozenset({"AlterColumnType", "CreateMaterializedView"})
 _LITERAL = re.compile(r"E?'((?:[^']|'')*)'")
 
 
@@ -71,7 +72,8 @@ def wait_for_values(steps: Sequence[Step]) -> list[Step]:
     """Sets ``commit_before`` where a statement may use a label that the plan adds (55P04).
 
     A label counts as used wherever its text stands as a word: literals, array literals and
-    function bodies alike. One commit too many costs only that the plan is not atomic.
+    function bodies alike; and where stored text may become a label. One commit too many costs
+    only that the plan is not atomic.
     """
     result: list[Step] = []
     pending: list[re.Pattern[str]] = []
@@ -79,7 +81,9 @@ def wait_for_values(steps: Sequence[Step]) -> list[Step]:
         if step.kind == _ADD:
             label = step.sql.split(" ADD VALUE ", 1)[1]
             pending.append(_as_word(label))
-        elif any(pattern.search(step.sql) for pattern in pending):
+        elif pending and (
+            step.kind in _CONVERTS or any(pattern.search(step.sql) for pattern in pending)
+        ):
             step = replace(step, commit_before=True)
             pending.clear()
         result.append(step)

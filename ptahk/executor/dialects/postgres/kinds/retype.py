@@ -91,12 +91,12 @@ def _row(ctx: Context, oid: ObjectId, column: str, new_type: str) -> str:
 
 
 def _through(ctx: Context, oid: ObjectId) -> bool:
-    """True where a rebuilt type that is no domain lies under the domain on either side."""
+    """True where a type of the database, no domain, lies under the domain on either side."""
     for catalog in (ctx.current, ctx.desired):
         under: ObjectId | None = oid
         while under is not None and under.kind == "domain" and under in catalog.objects:
             under = find(catalog, str(catalog.objects[under]["type"]))
-        if under is not None and under in ctx.rebuilt:
+        if under is not None:
             return True
     return False
 
