@@ -325,7 +325,9 @@ class Writer:
                     f" for values from ('{year}-01-01') to ('{year + 1}-01-01');"
                 )
                 if r.random() < 0.3:
-                    self.sql.append(f"create index p0_{number}_own on public.p0_{number} (id) where id > 9;")
+                    self.sql.append(
+                        f"create index p0_{number}_own on public.p0_{number} (id) where id > 9;"
+                    )
 
     def _view(self, name: str) -> None:
         r = self.slots.random(name)
