@@ -64,23 +64,21 @@ def check_data(session: Session, statements: Sequence[Statement]) -> None:
 
     :raises Refused: ``DataLoss``, with table, column and value as the checks word them.
     """
+    messages: list[str] = []
     for check in data_checks(statements):
         session.check_still_mine()
-        messages: list[str] = []
         try:
-            messages = [str(row[0]) for row in session.query(check.sql)]
-        except psycopg.DataError as error:
-            messages = [f"{check.object}: {first_line(error)}"]
-        except psycopg.IntegrityError as error:
-            messages = [f"{check.object}: {first_line(error)}"]
-        if messages:
-            more = len(messages) - MESSAGES_MAX
-            shown = "; ".join(messages[:MESSAGES_MAX]) + (f"; and {more} more" if more > 0 else "")
-            raise Refused(
-                f"stored values do not fit the declared schema: {shown}",
-                reason="DataDoesNotFit",
-                hint="change these rows first, then plan again",
-            )
+            messages += [str(row[0]) for row in session.query(check.sql)]
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            messages.append(f"{check.object}: {first_line(error)}")
+    if messages:
+        more = len(messages) - MESSAGES_MAX
+        shown = "; ".join(messages[:MESSAGES_MAX]) + (f"; and {more} more" if more > 0 else "")
+        raise Refused(
+            f"stored values do not fit the declared schema: {shown}",
+            reason="DataDoesNotFit",
+            hint="change these rows first, then plan again",
+        )
 
 
 def apply(session: Session, spec: JobSpec, plan: bytes, nonce: str, out: dict[str, Any]) -> None:
