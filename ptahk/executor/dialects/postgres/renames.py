@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ptahk.executor.dialects.postgres.kinds import relation
-from ptahk.executor.dialects.postgres.kinds.column import CATALOGED_NOT_NULL
+from ptahk.executor.dialects.postgres.kinds.columnfacts import CATALOGED_NOT_NULL
 from ptahk.executor.dialects.postgres.quote import ident, object_name, qualified
 from ptahk.executor.planning.model import Catalog, Facts, ObjectId, Policy, Rename, Step
 

@@ -60,6 +60,8 @@ SETTINGS: Final[tuple[tuple[str, str], ...]] = (
     ("default_tablespace", ""),
     ("default_toast_compression", "pglz"),
     ("client_min_messages", "warning"),
+    # A catalog query looks dear to the optimizer and is not: compiling it takes longer.
+    ("jit", "off"),
 )
 """The same on both sides, so that the server's deparsers print the same text for the same thing."""
 

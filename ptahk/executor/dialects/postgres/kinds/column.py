@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ptahk.executor.dialects.postgres import shape
-from ptahk.executor.dialects.postgres.kinds import columntype, identity, lineage, relation
-from ptahk.executor.dialects.postgres.kinds.address import PG_ATTRDEF, PG_CLASS
+from ptahk.executor.dialects.postgres.kinds import (
+    columnfacts,
+    columntype,
+    identity,
+    lineage,
+    relation,
+)
+from ptahk.executor.dialects.postgres.kinds.columnfacts import CATALOGED_NOT_NULL
 from ptahk.executor.dialects.postgres.quote import ident, literal, object_name, qualified
 from ptahk.executor.planning.model import (
     Alter,
@@ -21,40 +26,6 @@ from ptahk.executor.planning.model import (
     Step,
 )
 
-# The not-null constraints of 18 and the dropped default of attstattarget are the two differences
-# between the versions; both are put in by name.
-_READ = """
-select c.oid::int8, a.attnum::int, n.nspname::text, c.relname::text, a.attname::text,
-       pg_catalog.format_type(a.atttypid, a.atttypmod),
-       case when a.attcollation <> t.typcollation and a.attcollation <> 0 then
-         (select pg_catalog.quote_ident(cn.nspname) || '.' || pg_catalog.quote_ident(co.collname)
-            from pg_catalog.pg_collation co
-            join pg_catalog.pg_namespace cn on cn.oid = co.collnamespace
-            where co.oid = a.attcollation) end,
-       a.attnotnull, a.attidentity::text, a.attgenerated::text, d.oid::int8,
-       case when a.attgenerated <> '' then pg_catalog.pg_get_expr(d.adbin, d.adrelid) end,
-       case when a.attstorage <> t.typstorage then a.attstorage::text end,
-       a.attcompression::text, nullif(a.attstattarget, -1)::int, a.attoptions,
-       a.attinhcount > 0, a.attislocal and not c.relispartition,
-       coalesce(e.typtype, t.typtype)::text, {not_null}, t.typstorage::text
-from pg_catalog.pg_attribute a
-join pg_catalog.pg_class c on c.oid = a.attrelid
-join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-join pg_catalog.pg_type t on t.oid = a.atttypid
-left join pg_catalog.pg_type e on e.oid = t.typelem and t.typcategory = 'A'
-left join pg_catalog.pg_attrdef d
-  on d.adrelid = a.attrelid and d.adnum = a.attnum and a.attgenerated <> ''
-{joins}
-where c.relkind in ('r', 'p') and c.relpersistence <> 't' and n.nspname = any(%s)
-  and a.attnum > 0 and not a.attisdropped
-order by c.oid, a.attnum
-"""
-_NOT_NULL_18 = "k.conname::text, k.convalidated, k.connoinherit, k.coninhcount > 0, k.conislocal"
-_JOINS_18 = """left join pg_catalog.pg_constraint k
-  on k.conrelid = a.attrelid and k.contype = 'n' and k.conkey[1] = a.attnum"""
-CATALOGED_NOT_NULL = 180000
-"""From here on a not-null constraint has a name, and may be NOT VALID or NO INHERIT."""
-
 _STORAGE = {"p": "PLAIN", "e": "EXTERNAL", "m": "MAIN", "x": "EXTENDED"}
 _COMPRESSION = {"p": "pglz", "l": "lz4"}
 _GENERATED = ("generated", "virtual")
@@ -66,15 +37,7 @@ class ColumnKind:
     name = "column"
 
     def read(self, query: Query, scope: Scope) -> Iterable[tuple[ObjectId, Facts]]:
-        version = int(query("select current_setting('server_version_num')")[0][0])
-        named = version >= CATALOGED_NOT_NULL
-        sql = _READ.format(
-            not_null=_NOT_NULL_18 if named else "null, null, null, null, null",
-            joins=_JOINS_18 if named else "",
-        )
-        sequences = identity.read(query, scope)
-        for row in query(sql, (list(scope.schemas),)):
-            yield ObjectId("column", (row[2], row[3], row[4])), _facts(row, sequences)
+        return columnfacts.read(query, scope)
 
     def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step] | PlanRefusal:
         table = relation.table_of(oid)
@@ -155,52 +118,6 @@ def _children_that_keep(ctx: Context, oid: ObjectId) -> list[tuple[str, ...]]:
             if local and column not in ctx.desired.objects and child in ctx.desired.objects:
                 found.append(child.name)
     return found
-
-
-def _facts(row: tuple[Any, ...], sequences: dict[tuple[int, int], dict[str, Any]]) -> Facts:
-    addresses = [(PG_CLASS, row[0], row[1])]
-    facts: dict[str, Any] = {"@": addresses, "type": row[5]}
-    if row[6]:
-        facts["collation"] = row[6]
-    if row[7]:
-        facts["not_null"] = True
-        # A name that the server would choose anyway says nothing.
-        if row[19] and not row[22]:
-            if row[19] != object_name(row[3], row[4], "not_null"):
-                facts["not_null_name"] = row[19]
-            if row[21]:
-                facts["not_null_no_inherit"] = True
-        if row[22]:
-            facts["not_null_inherited"] = True
-            facts["@not_null_name"] = row[19]
-    if row[19] and row[20] is False:
-        facts["not_null_not_valid"] = True
-    sequence = sequences.get((row[0], row[1])) if row[8] else None
-    if sequence is not None:
-        sequence = dict(sequence)
-        addresses.append((PG_CLASS, sequence.pop("oid"), 0))
-        facts["identity"] = {"always": row[8] == "a", **sequence}
-    if row[9]:
-        addresses.append((PG_ATTRDEF, row[10], 0))
-        facts["generated"] = row[11]
-        if row[9] == "v":
-            facts["virtual"] = True
-    if row[12]:
-        facts["storage"] = row[12]
-        facts["type_storage"] = row[24]
-    if row[13]:
-        facts["compression"] = row[13]
-    if row[14] is not None:
-        facts["statistics"] = row[14]
-    if row[15]:
-        facts["options"] = sorted(row[15])
-    if row[16]:
-        facts["inherited"] = True
-        if row[17]:
-            facts["@local"] = True
-    if row[18] == "e":
-        facts["enum"] = True
-    return facts
 
 
 def _is_generated(facts: Facts) -> bool:
