@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -350,9 +350,12 @@ class Bed:
         return ("apply", "--auto-approve")
 
     def start(
-        self, command: Sequence[str] = (), point: Point | None = None
+        self, command: Sequence[str] = (), point: Point | None = None, *, group: bool = False
     ) -> subprocess.Popen[str]:
-        """Start a command, or this bed's own, with or without a point to be struck at."""
+        """Start a command, or this bed's own, with or without a point to be struck at.
+
+        :param group: in a process group of its own, as a shell does.
+        """
         command = command or self.again
         program = [sys.executable, "-m", "ptahk"]
         if point is not None:
@@ -364,6 +367,7 @@ class Bed:
         return subprocess.Popen(
             [*program, *command, *declared, "-o", "json"], env=self.environment(), cwd=ROOT,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            process_group=0 if group else None,
         )  # fmt: skip
 
     def end(self, process: subprocess.Popen[str]) -> Run:
@@ -400,7 +404,7 @@ class Bed:
             last = self.runs[-1]
             if last.code == 0:
                 return made
-            if last.code > 0:
+            if 0 < last.code < 128:
                 assert_tells_what_to_do(last)
                 if "plan again" in last.result["hint"].lower():
                     self.planned = False
@@ -463,6 +467,11 @@ class Bed:
         }
         return sorted(runners | {pid for pid, (_, parent) in found.items() if parent in runners})
 
+    def job(self) -> tuple[int, int]:
+        """(runner, executor) of the one Job that runs."""
+        runner, executor = self.job_processes()
+        return runner, executor
+
     def running_jobs(self) -> list[str]:
         jobs = self.state / "jobs"
         return [
@@ -470,6 +479,10 @@ class Bed:
             for path in (jobs.iterdir() if jobs.exists() else ())
             if not path.name.startswith(".") and not jobdir.ended(path)
         ]
+
+    def holder(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        """A session of somebody else's, for locks."""
+        return self.database.connect()
 
     @contextmanager
     def gate(self, part: str, event: str = "ddl_command_end") -> Iterator[Callable[[], int]]:
@@ -628,9 +641,3 @@ def assert_tells_what_to_do(run: Run) -> None:
     assert document.get("hint"), run
     if run.code == 4:
         assert re.search(r"\b[0-9a-f]{32}\b", document["message"]), run
-
-
-def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Send a signal to a command that still runs."""
-    assert process.poll() is None
-    process.send_signal(number)
