@@ -3,11 +3,15 @@
 Objects are lines of text; the declaration is a list of lines; a plan creates the missing and drops
 the surplus ones, one statement a line. A line that starts with ``!`` runs outside a transaction.
 What matters is exact: the order lock, identity, state, ledger, statements of C-9.8, the refusals
-of C-6.11, and the tombstone. It speaks ``wire.protocol`` inside real frames.
+of C-6.11 and C-6.14, and the tombstone. It speaks ``wire.protocol`` inside real frames.
+
+``FakeDatabase.work`` runs one executor to its end. ``FakeDatabase.start`` gives an ``Execution``
+that its caller moves step by step, so that several may run at once and die at any step; then the
+lock stays with its session until ``end_session``.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -59,69 +63,109 @@ class FakeDatabase:
     """Plan digest → statements, for Jobs without a plan file."""
     names: dict[str, str] = field(default_factory=dict)
     """JobSpec operation → the claim's type, where a family has words of its own."""
+    failing: set[str] = field(default_factory=set)
+    """Lines whose statements the server refuses."""
     step: Step = lambda order, name: None
     starts: int = 0
+    session: "Execution | None" = None
+    """Whose session holds the advisory lock."""
 
     def work(self, order: JobOrder, pod: str) -> tuple[bytes, bytes | None]:
         """One process of a Job: its log and its termination message."""
-        self.starts += 1
-        nonce = f"{self.starts:032x}"
-        run = _Run(self, order, nonce)
+        run = self.start(order, pod)
         try:
-            result = run.result()
+            for name in run.steps():
+                self.step(order, name)
         except Died:
             return b"noise of a process that ended\n", None
-        error = result.get("error")
-        payload = {
-            "version": 1,
-            "operationId": order.spec.operation_id,
-            "epoch": order.spec.epoch,
-            "operation": self.names.get(order.spec.operation, order.spec.operation),
-            "attempt": order.spec.attempt,
-            "podUid": pod,
-            "startNonce": nonce,
-            "mutationStarted": run.mutation_started,
-            "outcomeCertain": error is None,
-            "exitCode": 0 if error is None else error["exitCode"],
-            "targetIdentity": self.target,
-            "durationSeconds": 0.1,
-            "error": error,
-            "result": result,
-        }
-        log = b"noise\n" + frame.encode(order.spec.operation_id, order.spec.epoch, payload)
-        return log, None
+        finally:
+            run.end_session()
+        return run.log, None
+
+    def start(self, order: JobOrder, pod: str) -> "Execution":
+        """One process of a Job that its caller moves."""
+        self.starts += 1
+        return Execution(self, order, pod, f"{self.starts:032x}")
 
     def fingerprint(self, lines: list[str]) -> str:
         return digest.state_fingerprint(sorted(lines))
 
+    def time(self) -> datetime:
+        """The database's clock."""
+        return self.now() + timedelta(seconds=self.clock_offset_s)
 
-@dataclass
-class _Run:
+    def before_effect(self, run: "Execution", statement: str) -> None:
+        """A statement is about to take effect; for those who watch."""
+
+
+@dataclass(eq=False)
+class Execution:
+    """One executor process and its session."""
+
     db: FakeDatabase
     order: JobOrder
+    pod: str
     nonce: str
     mutation_started: bool = False
+    in_flight: str | None = None
+    """The statement that was sent and not answered yet."""
+    log: bytes = b""
+    """What the runner printed; empty while it runs."""
 
-    def result(self) -> dict[str, Any]:
+    def steps(self) -> Iterator[str]:
+        """Run; the name of each durable step, right after it."""
+        result: dict[str, Any] = {}
+        yield from self._result(result)
+        order, error = self.order, result.get("error")
+        payload = {
+            "version": 1,
+            "operationId": order.spec.operation_id,
+            "epoch": order.spec.epoch,
+            "operation": self.db.names.get(order.spec.operation, order.spec.operation),
+            "attempt": order.spec.attempt,
+            "podUid": self.pod,
+            "startNonce": self.nonce,
+            "mutationStarted": self.mutation_started,
+            "outcomeCertain": error is None,
+            "exitCode": 0 if error is None else error["exitCode"],
+            "targetIdentity": self.db.target,
+            "durationSeconds": 0.1,
+            "error": error,
+            "result": result,
+        }
+        self.log = b"noise\n" + frame.encode(order.spec.operation_id, order.spec.epoch, payload)
+
+    def end_session(self) -> None:
+        """The server notices that the session is over."""
+        if self.db.session is self:
+            self.db.session = None
+
+    def land(self) -> None:
+        """What was in flight when the client died commits after all (invariant 4, hazard P1)."""
+        statement, self.in_flight = self.in_flight, None
+        if statement is not None:
+            self._commit(statement)
+
+    def _result(self, document: dict[str, Any]) -> Iterator[str]:
         spec, db = self.order.spec, self.db
         command = spec.operation.lower()
-        document: dict[str, Any] = {
-            "version": 1,
-            "command": command,
-            "ok": True,
-            "executorVersion": "fake-1",
-            "startNonce": self.nonce,
-            "serverIdentity": None,
-            "serverVersion": 170000,
-            "timeline": 1,
-            "targetIdentity": db.target,
-            "ledger": None,
-            "clockOffsetSeconds": None,
-        }
+        document.update(
+            version=1,
+            command=command,
+            ok=True,
+            executorVersion="fake-1",
+            startNonce=self.nonce,
+            serverIdentity=None,
+            serverVersion=170000,
+            timeline=1,
+            targetIdentity=db.target,
+            ledger=None,
+            clockOffsetSeconds=None,
+        )
         try:
-            self._step("start")
+            yield "start"
             self._connect(document)
-            getattr(self, f"_{command}")(document)
+            yield from getattr(self, f"_{command}")(document)
         except Refused as refused:
             document["ok"] = False
             document["error"] = {
@@ -131,13 +175,9 @@ class _Run:
             }
             if command == "apply":
                 document.setdefault("result", "refused")
-                document.update(
-                    statementsTotal=0, statementsDone=0, mutationStarted=False, row=None
-                )
-        return document
-
-    def _step(self, name: str) -> None:
-        self.db.step(self.order, name)
+                document.setdefault("statementsTotal", 0)
+                document.setdefault("statementsDone", 0)
+                document.update(mutationStarted=self.mutation_started, row=None)
 
     def _connect(self, document: dict[str, Any]) -> None:
         db, spec = self.db, self.order.spec
@@ -145,15 +185,20 @@ class _Run:
             raise Refused("Unreachable", "the server does not answer", 6)
         document["serverIdentity"] = db.identity
         document["clockOffsetSeconds"] = db.clock_offset_s
-        if spec.operation in ("Plan", "Apply", "Prove") and db.lock_holder is not None:
-            document["ledger"] = self._ledger()
-            raise Refused("LockHeld", f"the lock is held by {db.lock_holder}")
+        if spec.operation in ("Plan", "Apply", "Prove"):
+            holder = db.lock_holder
+            if holder is None and db.session is not None:
+                holder = db.session.order.spec.application_name
+            if holder is not None:
+                document["ledger"] = self._ledger()
+                raise Refused("LockHeld", f"the lock is held by {holder}")
+            db.session = self
         if spec.server_identity not in (None, db.identity):
             raise Refused("ServerIdentityMismatch", f"the server is {db.identity}")
         document["ledger"] = self._ledger()
 
     def _ledger(self) -> dict[str, Any]:
-        rows = self.db.rows.values()
+        rows = [row for row in self.db.rows.values() if row["serverIdentity"] == self.db.identity]
         return {
             "present": bool(self.db.rows),
             "writable": bool(self.db.rows),
@@ -161,15 +206,37 @@ class _Run:
             "highestNumber": max((row["number"] for row in rows), default=0),
             "binding": self.db.binding,
             "unfinished": [dict(row) for row in rows if row["state"] == "started"],
-            "frozen": list(self.db.frozen),
+            "frozen": [*self.db.frozen, *self._frozen(rows)],
         }
+
+    def _frozen(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """C-6.14: a number of this store that it does not know, another cluster's open attempt."""
+        spec, found = self.order.spec, []
+        known = max(spec.known_number, spec.number or 0)
+        if spec.fenced is not None:
+            known = max(known, int(spec.fenced.epoch.split(".")[0]))
+        own = [row for row in rows if row["storeUid"] == spec.store_uid and row["number"] > known]
+        for row in sorted(own, key=lambda row: -row["number"])[:1]:
+            text = f"the ledger holds number {row['number']} of this store"
+            found.append({"reason": "UnknownNumber", "message": text, "number": row["number"]})
+        for row in rows if not spec.shared_realm else ():
+            foreign = row["storeUid"] != spec.store_uid and row["storeKind"] == "cluster"
+            if foreign and row["state"] == "started" and not row["sharedRealm"]:
+                text = f"another cluster has an unfinished attempt {row['operationId']}"
+                item = {"reason": "ForeignCluster", "message": text, "number": row["number"]}
+                found.append(item)
+        return found
 
     def _declared(self) -> list[str]:
         data = next(item.data for item in self.order.inputs if item.name == SOURCE_KEY)
         text = "\n".join(text for _, text in source.decode(data))
         return [line for line in text.splitlines() if line]
 
-    def _observe(self, document: dict[str, Any]) -> None:
+    def _observe(self, document: dict[str, Any]) -> Iterator[str]:
+        self._read(document)
+        yield from ()
+
+    def _read(self, document: dict[str, Any]) -> None:
         live = self.db.live
         document["observedFingerprint"] = self.db.fingerprint(live)
         document["scopeFingerprint"] = self.db.fingerprint(live)
@@ -193,12 +260,16 @@ class _Run:
             "items": items,
         }
 
-    def _plan(self, document: dict[str, Any]) -> None:
+    def _plan(self, document: dict[str, Any]) -> Iterator[str]:
+        self._make_plan(document)
+        yield "planned"
+
+    def _make_plan(self, document: dict[str, Any]) -> None:
         declared, live = self._declared(), self.db.live
         statements = [f"create {line}" for line in declared if line not in live]
         statements += [f"drop {line}" for line in live if line not in declared]
         raw = canonical.encode({"version": 1, "statements": statements})
-        self._observe(document)
+        self._read(document)
         document.update(
             planBytes=source.base64_text(source.pack(raw)),
             planDigest=digest.plan_content_digest(raw),
@@ -228,7 +299,7 @@ class _Run:
             return ()
         return self.db.plans[spec.plan_digest or ""]
 
-    def _apply(self, document: dict[str, Any]) -> None:
+    def _apply(self, document: dict[str, Any]) -> Iterator[str]:
         db, spec = self.db, self.order.spec
         statements = self._statements()
         live = db.fingerprint(db.live)
@@ -242,44 +313,79 @@ class _Run:
             document["result"] = "stale"
             text = f"the state is not {spec.observed_fingerprint} any more"
             raise Refused("StalePlan", text)
-        self._start(len(statements))
+        self._begin(len(statements))
         row = db.rows[spec.operation_id]
         self.mutation_started = True
-        self._step("started")
+        document["statementsTotal"] = len(statements)
+        yield "started"
         for statement in statements:
-            outside = "!" in statement
-            if outside:
-                row["statementRunning"] = row["statementsDone"] + 1
-                self._step("running")
-            self._effect(statement)
-            row["statementsDone"] += 1
-            row["statementRunning"] = None
-            self._step("statement")
+            yield from self._statement(document, row, statement)
         row["state"], row["outcome"] = "finished", "applied"
-        self._step("finished")
+        yield "finished"
         document.update(
             result="applied", statementsTotal=len(statements), statementsDone=len(statements),
             mutationStarted=True, row=dict(row),
         )  # fmt: skip
 
-    def _effect(self, statement: str) -> None:
+    def _statement(
+        self, document: dict[str, Any], row: dict[str, Any], statement: str
+    ) -> Iterator[str]:
+        if self.db.time() >= parse_time(row["notAfter"]):
+            self._failed(document, row, "DeadlineExceeded", "the deadline has passed")
+        outside = "!" in statement
+        if outside:
+            row["statementRunning"] = row["statementsDone"] + 1
+            yield "running"
+        self.in_flight = statement
+        yield "sent"
+        self.in_flight = None
+        if statement.partition(" ")[2] in self.db.failing:
+            self._failed(document, row, "StatementFailed", f"{statement} failed")
+        self._commit(statement)
+        if outside:
+            yield "effect"
+            row["statementsDone"] += 1
+            row["statementRunning"] = None
+        yield "statement"
+
+    def _failed(
+        self, document: dict[str, Any], row: dict[str, Any], reason: str, text: str
+    ) -> None:
+        """Close the row as failed: it names what is committed."""
+        row["state"], row["outcome"] = "finished", "failed"
+        document.update(result="failed", statementsDone=row["statementsDone"])
+        raise Refused(reason, text, 5)
+
+    def _commit(self, statement: str) -> None:
+        """The statement's effect; in a transaction, its progress goes with it (P8)."""
+        self.db.before_effect(self, statement)
         verb, _, line = statement.partition(" ")
         self.db.effects.append((self.order.spec.operation_id, statement))
         if verb == "create":
             self.db.live.append(line)
-        else:
+        elif line in self.db.live:
             self.db.live.remove(line)
+        if "!" not in statement:
+            self.db.rows[self.order.spec.operation_id]["statementsDone"] += 1
 
-    def _start(self, total: int) -> None:
-        """C-6.11, in one transaction."""
+    def _begin(self, total: int) -> None:
+        """C-6.11 and C-6.14, in one transaction."""
         db, spec = self.db, self.order.spec
         if spec.operation_id in db.rows:
             raise Refused("AttemptExists", "the ledger has a row of this operation")
-        number = spec.number or 0
-        if any(row["number"] >= number for row in db.rows.values()):
+        rows = [row for row in db.rows.values() if row["serverIdentity"] == db.identity]
+        own = [row["number"] for row in rows if row["storeUid"] == spec.store_uid]
+        if any(number >= (spec.number or 0) for number in own):
             raise Refused("StaleEpoch", "a number as high is recorded")
-        if db.now() + timedelta(seconds=db.clock_offset_s) >= parse_time(spec.execution_not_after):
-            raise Refused("DispatchExpired", "the deadline has passed")
+        if db.time() >= parse_time(spec.execution_not_after):
+            raise Refused("DeadlineExceeded", "the deadline has passed")
+        if not spec.thawed and self._frozen(rows):
+            raise Refused("Frozen", self._frozen(rows)[0]["message"])
+        for row in rows:
+            if row["state"] == "started" and row["storeKind"] == "local":
+                if db.time() < parse_time(row["notAfter"]):
+                    raise Refused("UnfinishedAttempt", f"{row['operationId']} is not settled")
+                row["state"] = "fenced"
         db.rows[spec.operation_id] = self._row(spec.operation_id, total, "started", self.nonce)
 
     def _row(self, operation_id: str, total: int, state: str, nonce: str | None) -> dict[str, Any]:
@@ -292,11 +398,12 @@ class _Run:
             "storeKind": spec.store_kind,
             "serverIdentity": self.db.identity,
             "coordinationDigest": spec.coordination_digest,
+            "sharedRealm": spec.shared_realm,
             "number": number,
             "epoch": fenced.epoch if fenced is not None else spec.epoch,
             "startNonce": nonce,
-            "planDigest": spec.plan_digest,
-            "notAfter": spec.execution_not_after,
+            "planDigest": spec.plan_digest if fenced is None else fenced.plan_digest,
+            "notAfter": spec.execution_not_after if fenced is None else fenced.not_after,
             "state": state,
             "statementsTotal": total,
             "statementsDone": 0,
@@ -308,7 +415,7 @@ class _Run:
             "fencedAt": None,
         }
 
-    def _prove(self, document: dict[str, Any]) -> None:
+    def _prove(self, document: dict[str, Any]) -> Iterator[str]:
         db, fenced = self.db, self.order.spec.fenced
         assert fenced is not None
         row = db.rows.get(fenced.operation_id)
@@ -318,8 +425,8 @@ class _Run:
         elif row["state"] == "started":
             row["state"] = "fenced"
         document["fence"] = {"tombstone": True, "row": found}
-        self._step("fenced")
+        yield "fenced"
         if any(item.name == SOURCE_KEY for item in self.order.inputs):
-            self._plan(document)
+            self._make_plan(document)
         elif not self.db.plans:
             raise Refused("NoSource", "a plan needs a declaration")
