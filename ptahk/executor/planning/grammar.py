@@ -39,6 +39,6 @@ class Grammar:
     types: frozenset[str]
     """Kinds that ``aside`` is for; they live on under another name until nothing uses them."""
     overloaded: frozenset[str]
-    """Kinds of which a statement means the one that fits best among those of one name."""
+    """Kinds of which a statement means whichever fits best, not one that it names."""
     attributes: Callable[[Context, ObjectId, Facts | None, Facts], list[Step]]
     """Comment, owner and grants."""

@@ -25,6 +25,7 @@ GRAMMAR = Grammar(
     never_rebuilt=shape.NEVER_REBUILT,
     aside=_aside,
     types=retype.TYPE_KINDS,
-    overloaded=frozenset({"function", "procedure", "aggregate", "operator"}),
+    # A foreign key takes the first key over its columns, as a call takes the best routine.
+    overloaded=frozenset({"function", "procedure", "aggregate", "operator", "constraint", "index"}),
     attributes=common.attributes,
 )
