@@ -21,7 +21,7 @@ from ptahk.executor.planning.model import Catalog, ObjectId
 from ptahk.wire import canonical
 from ptahk.wire.jobspec import JobSpec
 
-FORMAT: Final = "ptahk desired facts 1"
+FORMAT: Final = "ptahk desired facts 2"
 FILES_MAX: Final = 64
 BYTES_MAX: Final = 256 * 1024 * 1024
 _ATTACHED: Final = "attached"

@@ -17,6 +17,8 @@ from ptahk.executor.planning.model import Catalog, ObjectId, Policy, Rename, Sco
 from ptahk.wire.jobspec import JobPolicy, JobSpec
 
 Files = Sequence[tuple[str, str]]
+Asked = Sequence[tuple[str, tuple[Any, ...]]]
+"""(SQL, parameters) of the queries of one reading, in order."""
 
 
 @dataclass(slots=True)
@@ -50,10 +52,13 @@ class Bench:
         names = tuple(sorted({*schemas, *self.spec.policy.schemas}))
         return Scope(names, tuple(self.spec.policy.exclude))
 
-    def live(self, scope: Scope) -> Inspection:
-        """The live facts, in one snapshot."""
+    def live(self, scope: Scope, asked: Asked = ()) -> Inspection:
+        """The live facts, in one snapshot.
+
+        :param asked: what an earlier reading asked, to be sent ahead.
+        """
         with self.timed("readLive"):
-            return inspect(self.session, scope)
+            return inspect(self.session, scope, asked)
 
     def live_again(self, first: Inspection) -> Catalog:
         """The live facts as they are now, read once more (C-10.2)."""
@@ -76,23 +81,31 @@ class Inspection:
         It asks everything again. Where every answer is the same, so is the catalog that they make.
         """
         with session.snapshot():
-            if all(session.query(sql, params) == rows for sql, params, rows in self.rows):
-                return self.catalog
-            return read_catalog(session.query, self.scope)
+            with session.ahead(self.asked) as query:
+                same = all(query(sql, params) == rows for sql, params, rows in self.rows)
+            return self.catalog if same else read_catalog(session.query, self.scope)
+
+    @property
+    def asked(self) -> Asked:
+        """What it asked."""
+        return [(sql, params) for sql, params, _ in self.rows]
 
 
-def inspect(session: Session, scope: Scope) -> Inspection:
-    """Read a database in one snapshot."""
-    asked: list[tuple[str, tuple[Any, ...], Sequence[tuple[Any, ...]]]] = []
+def inspect(session: Session, scope: Scope, asked: Asked = ()) -> Inspection:
+    """Read a database in one snapshot.
 
-    def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
-        rows = session.query(sql, params)
-        asked.append((sql, tuple(params), rows))
-        return rows
+    :param asked: what an earlier reading asked, to be sent ahead; need not be right.
+    """
+    found: list[tuple[str, tuple[Any, ...], Sequence[tuple[Any, ...]]]] = []
+    with session.snapshot(), session.ahead(asked) as ask:
 
-    with session.snapshot():
+        def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
+            rows = ask(sql, params)
+            found.append((sql, tuple(params), rows))
+            return rows
+
         catalog = read_catalog(query, scope)
-    return Inspection(catalog, scope, tuple(asked))
+    return Inspection(catalog, scope, tuple(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +118,8 @@ class Desired:
     again: Callable[[], Catalog]
     """A second, independent reading: of the scratch database where one was loaded, else of the
     kept facts (C-10.2)."""
+    asked: Asked
+    """What the reading of them asked: the live side is asked the same."""
     scratch: Session | None = None
     """The session in the loaded scratch database; None where the facts were kept."""
 
@@ -124,7 +139,8 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
         if kept is not None:
             catalog, notes = kept
             scope = bench.scope(notes["schemas"])
-            yield Desired(catalog, scope, tuple(notes["notes"]), lambda: catalog)
+            asked = [(sql, tuple(params)) for sql, params in notes["asked"]]
+            yield Desired(catalog, scope, tuple(notes["notes"]), lambda: catalog, asked)
             return
     with contextlib.ExitStack() as stack:
         with bench.timed("createScratch"):
@@ -145,7 +161,11 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
             first = _stated(scratch, inspection.catalog, loaded)
         if bench.cache_dir is not None:
             with bench.timed("writeCache"):
-                kept_notes = {"schemas": list(schemas), "notes": loaded.notes}
+                kept_notes = {
+                    "schemas": list(schemas),
+                    "notes": loaded.notes,
+                    "asked": inspection.asked,
+                }
                 cache.store(bench.cache_dir, name, first, kept_notes)
 
         def again() -> Catalog:
@@ -155,7 +175,7 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
                     return first
                 return _stated(scratch, catalog, loaded)
 
-        yield Desired(first, scope, tuple(loaded.notes), again, scratch)
+        yield Desired(first, scope, tuple(loaded.notes), again, inspection.asked, scratch)
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
         ledger.check_binding(session, spec)
     with desired(bench, files) as declared:
         policy = policy_of(spec.policy, spec.active_deadline_seconds)
-        seen = bench.live(declared.scope)
+        seen = bench.live(declared.scope, declared.asked)
         live = seen.catalog
         with bench.timed("plan"):
             first = planner.plan(live, declared.catalog, policy)
@@ -139,7 +139,7 @@ def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
     else:
         with desired(bench, files) as declared:
             scope = declared.scope
-            live = bench.live(scope).catalog
+            live = bench.live(scope, declared.asked).catalog
             policy = policy_of(spec.policy, spec.active_deadline_seconds)
             made = planner.plan(live, declared.catalog, policy)
             out["drift"] = drift_document(live, declared.catalog, made)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ from psycopg import pq
 
 from ptahk.errors import PtahkError, Refused, Unreachable, UsageError
 from ptahk.executor.budget import Budget
+from ptahk.executor.planning.model import Query
 from ptahk.wire import digest
 
 LOCK_KEY: Final = digest.advisory_lock_key()
@@ -124,6 +126,10 @@ class Session:
         :raises psycopg.Error: the server refused the statement.
         """
         return self._execute(sql, params).fetchall()
+
+    def read_alone(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Rows of one query from a plan; as in ``run`` the server refuses a second statement."""
+        return self._execute(sql, (), binary=True).fetchall()
 
     def run(self, sql: str) -> None:
         """One statement whose rows, if any, nobody wants; sent alone, never as a batch.
@@ -248,6 +254,33 @@ class Session:
             if not self.lost:
                 self.run("ROLLBACK")
 
+    @contextlib.contextmanager
+    def ahead(self, asked: Sequence[tuple[str, Sequence[Any]]]) -> Iterator[Query]:
+        """Send reads all at once; the server works on the next while we take an answer.
+
+        :param asked: (SQL, parameters) in the order in which they will be asked for.
+        :returns: what to ask by; a read that is not the next one of ``asked`` is sent then.
+        :raises ConnectionLost: the session is gone.
+        :raises psycopg.Error: the server refused a statement.
+        """
+        waiting: deque[tuple[str, tuple[Any, ...], psycopg.Cursor[Any]]] = deque()
+
+        def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
+            if waiting and waiting[0][:2] == (sql, tuple(params)):
+                return waiting.popleft()[2].fetchall()
+            return self.query(sql, params)
+
+        try:
+            with self.connection.pipeline():
+                for sql, params in asked:
+                    waiting.append((sql, tuple(params), self._execute(sql, params)))
+                    self.connection.pgconn.send_flush_request()
+                yield query
+        except psycopg.OperationalError as error:
+            if self.lost:
+                raise lost(error) from error
+            raise
+
     def cancel(self) -> None:
         """Ask the server to cancel what runs; the statement's own answer then decides (I3)."""
         if not self.lost:
@@ -359,8 +392,9 @@ def _prepare(session: Session) -> None:
             "14 is the oldest supported",
             reason="UnsupportedServer",
         )
-    session.search_path = session.query("SELECT current_setting('search_path')")[0][0]
-    calls = ", ".join("set_config(%s, %s, false)" for _ in SETTINGS)
+    session.search_path = session.query("SELECT pg_catalog.current_setting('search_path')")[0][0]
+    # Qualified: a database's owner may have put a schema of theirs before the system's.
+    calls = ", ".join("pg_catalog.set_config(%s, %s, false)" for _ in SETTINGS)
     session.query(f"SELECT {calls}", [text for pair in SETTINGS for text in pair])
     optional = [("client_connection_check_interval", CHECK_INTERVAL), ("lc_messages", "C")]
     if version >= 170000:
