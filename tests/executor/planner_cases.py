@@ -503,4 +503,177 @@ PARTITIONS = (
     ),
 )
 
-CASES = (*TABLES, *COLUMNS, *CONSTRAINTS, *INDEXES, *SEQUENCES, *PARTITIONS)
+LINEAGE = (
+    Case(
+        "check of a parent and its own",
+        "create table p (a int, constraint k check (a > 0));"
+        " create table c (a int, constraint k check (a > 0)) inherits (p);",
+        "create table p (a int); create table c (a int) inherits (p);",
+    ),
+    Case(
+        "check of a parent goes",
+        "create table p (a int, constraint k check (a > 0));"
+        " create table c (a int, constraint k check (a > 0)) inherits (p);",
+        "create table p (a int); create table c (a int, constraint k check (a > 0)) inherits (p);",
+    ),
+    Case(
+        "column of one of two parents",
+        "create table p (a int, b int); create table q (a int, z int);"
+        " create table c (x int) inherits (p, q);",
+        "create table p (b int); create table q (a int, z int);"
+        " create table c (x int) inherits (p, q);",
+    ),
+    Case(
+        "grandchildren",
+        "create table p (a int, b int); create table q () inherits (p);"
+        " create table c (x int) inherits (q);",
+        "create table p (a bigint default 4, d int not null default 3);"
+        " create table q () inherits (p); create table c (x int) inherits (q);",
+        "insert into public.c (a) values (1)",
+    ),
+    Case(
+        "other parent",
+        "create table p (a int check (a > 0), b text not null); create table q (a int, z date);"
+        " create table c (x int) inherits (p);",
+        "create table p (a int check (a > 0), b text not null); create table q (a int, z date);"
+        " create table c (x int) inherits (q);",
+    ),
+    Case(
+        "partitions of partitions",
+        "create table p (a int, b int) partition by range (a); create table p1 partition of p for"
+        " values from (0) to (10) partition by list (b); create table p11 partition of p1 for"
+        " values in (1); create table p12 partition of p1 default",
+        "create table p (a int, b int, c text collate \"C\" default 'x' not null, primary key (a, b))"
+        " partition by range (a); create table p1 partition of p for values from (0) to (10)"
+        " partition by list (b); create table p11 partition of p1 for values in (1);"
+        " create table p13 partition of p1 for values in (2, 3)",
+        "insert into public.p values (1, 1)",
+    ),
+    Case(
+        "default partition",
+        "create table p (a int) partition by list (a); create table pd partition of p default",
+        "create table p (a int) partition by list (a); create table pd partition of p for values in"
+        " (1); create table pe partition of p default",
+        "insert into public.p values (1)",
+    ),
+    Case(
+        "bounds swapped",
+        "create table p (a int) partition by list (a); create table p1 partition of p for values in"
+        " (1); create table p2 partition of p for values in (2)",
+        "create table p (a int) partition by list (a); create table p1 partition of p for values in"
+        " (2); create table p2 partition of p for values in (1)",
+    ),
+    Case(
+        "names swapped",
+        "create table a (x int); create view b as select 1 as x",
+        "create view a as select 1 as x; create table b (x int)",
+    ),
+    Case(
+        "index attached by hand",
+        "create table p (a int, b int) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10)",
+        "create table p (a int, b int) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10); create index i on only p (b);"
+        " create index i1 on p1 (b); alter index i attach partition i1",
+    ),
+    Case(
+        "index on the parent only",
+        "create table p (a int, b int) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10)",
+        "create table p (a int, b int) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10); create index i on only p (b)",
+    ),
+    Case(
+        "type of a partition key",
+        "create table p (a int, b int) partition by range (a)",
+        "create table p (a bigint, b int) partition by range (a)",
+        refused="UnsupportedChange",
+        back_refused="UnsupportedChange",
+    ),
+    Case(
+        "exclusion over a range",
+        "create table p (a int, b int4range)",
+        "create table p (a int, b int4range, exclude using gist (b with &&))",
+    ),
+)
+
+_R = "create table r (id int primary key);"
+FROM_18 = (
+    Case(
+        "virtual column",
+        "create table t (a int)",
+        "create table t (a int, b int generated always as (a + 1) virtual)",
+        "insert into public.t values (1)",
+    ),
+    Case(
+        "virtual expression",
+        "create table t (a int, b int generated always as (a + 2) virtual)",
+        "create table t (a int, b int generated always as (a + 1) virtual)",
+        "insert into public.t values (1)",
+    ),
+    Case(
+        "virtual to stored",
+        "create table t (a int, b int generated always as (a + 2) stored)",
+        "create table t (a int, b int generated always as (a + 2) virtual)",
+        "insert into public.t values (1)",
+    ),
+    Case(
+        "not null not valid",
+        "create table t (a int)",
+        "create table t (a int); alter table t add constraint nn not null a not valid",
+        "insert into public.t values (null)",
+    ),
+    Case(
+        "not null validated",
+        "create table t (a int); alter table t add constraint nn not null a not valid",
+        "create table t (a int constraint nn not null)",
+    ),
+    Case(
+        "not null named",
+        "create table t (a int constraint foo not null)",
+        "create table t (a int not null)",
+    ),
+    Case(
+        "not null no inherit",
+        "create table t (a int not null)",
+        "create table t (a int constraint x not null no inherit)",
+    ),
+    Case(
+        "not enforced",
+        f"{_R} create table t (a int)",
+        f"{_R} create table t (a int, constraint f foreign key (a) references r not enforced,"
+        " constraint c check (a > 0) not enforced)",
+        "insert into public.t values (-1)",
+    ),
+    Case(
+        "enforced",
+        f"{_R} create table t (a int, constraint f foreign key (a) references r not enforced,"
+        " constraint c check (a > 0) not enforced)",
+        f"{_R} create table t (a int, constraint f foreign key (a) references r,"
+        " constraint c check (a > 0))",
+    ),
+    Case(
+        "temporal keys",
+        "create extension btree_gist; create table t (a int, d daterange)",
+        "create extension btree_gist; create table t (a int, d daterange, primary key"
+        " (a, d without overlaps)); create table f (a int, d daterange, foreign key (a, period d)"
+        " references t (a, period d))",
+    ),
+    Case(
+        "foreign key of partitions not valid",
+        f"{_R} create table p (a int, b int) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10)",
+        f"{_R} create table p (a int, b int) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10);"
+        " alter table p add constraint f foreign key (b) references r not valid",
+    ),
+    Case(
+        "identity of partitions",
+        "create table p (a int, b int) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10)",
+        "create table p (a int, b int generated always as identity) partition by range (a);"
+        " create table p1 partition of p for values from (0) to (10)",
+    ),
+)
+
+CASES = (*TABLES, *COLUMNS, *CONSTRAINTS, *INDEXES, *SEQUENCES, *PARTITIONS, *LINEAGE)

@@ -144,7 +144,7 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
     sizes: dict[ObjectId, int] = {}
     attached: dict[ObjectId, dict[str, Any]] = {}
     not_null_names: dict[str, str] = {}
-    local_columns: list[str] = []
+    local: list[str] = []
     version, user, lock_capacity = query(_SERVER)[0]
     for kind in KINDS:
         for oid, read in kind.read(query, scope):
@@ -153,7 +153,7 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
             if "@size" in facts:
                 sizes[oid] = facts.pop("@size")
             if facts.pop("@local", False):
-                local_columns.append(str(oid))
+                local.append(str(oid))
             if "@not_null_name" in facts:
                 not_null_names[str(oid)] = facts.pop("@not_null_name")
             if facts.pop("@attached", False):
@@ -186,8 +186,8 @@ def read_catalog(query: Query, scope: Scope) -> Catalog:
             "attached": attached,
             "outside": outside,
             "not_null_names": not_null_names,
-            # Inherited columns that would stay without their parent's.
-            "local_columns": local_columns,
+            # Inherited columns and checks that would stay without their parent's.
+            "local": local,
         },
     )
 
@@ -302,7 +302,12 @@ def _matcher(globs: tuple[str, ...]) -> Callable[[ObjectId], bool]:
 
 def fingerprint(catalog: Catalog) -> str:
     """Canonical digest of the objects; dependencies, sizes and context have no part in it."""
+    known = catalog.digests.get("objects")
+    if known is not None:
+        return known
     objects = catalog.objects
     rows = [[*oid, objects[oid]] for oid in sorted(objects)]
     # Hashed as one text: checking and writing it value by value costs more than reading it.
-    return state_fingerprint(json.dumps(rows, sort_keys=True, separators=(",", ":")))
+    made = state_fingerprint(json.dumps(rows, sort_keys=True, separators=(",", ":")))
+    catalog.digests["objects"] = made
+    return made

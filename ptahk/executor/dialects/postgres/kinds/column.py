@@ -71,7 +71,7 @@ class ColumnKind:
             severity, reason = "warning", "drops the column; its values are computed from others"
         else:
             severity, reason = "destructive", "drops the column with its values"
-        tables = [oid.name[:2], *_children_that_keep(ctx, oid)]
+        tables = [oid.name[:2], *lineage.children_that_keep(ctx, oid)]
         return [
             Step(
                 f"ALTER TABLE {qualified(table)} DROP COLUMN {ident(oid.name[2])}",
@@ -104,20 +104,6 @@ class ColumnKind:
             steps += identity.alter(ctx, oid, old, new)
         steps += _settings(oid, old, new, create=False, retyped=bool(retyped.displaces))
         return Alter(steps, retyped.displaces, retyped.displaces_changed, retyped.reason)
-
-
-def _children_that_keep(ctx: Context, oid: ObjectId) -> list[tuple[str, ...]]:
-    """Inheritance children that declare the column too: dropping the parent's leaves theirs."""
-    if relation.table_of(oid) not in ctx.parents:
-        return []
-    found = []
-    for child, facts in sorted(ctx.current.objects.items()):
-        if child.kind == "table" and oid.name[:2] in shape.lineage(facts):
-            column = ObjectId("column", (*child.name, oid.name[2]))
-            local = str(column) in ctx.current.context.get("local_columns", ())
-            if local and column not in ctx.desired.objects and child in ctx.desired.objects:
-                found.append(child.name)
-    return found
 
 
 def _is_generated(facts: Facts) -> bool:
@@ -286,6 +272,9 @@ def _not_null(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step]
     was, now = bool(old.get("not_null")), bool(new.get("not_null"))
     if now and new.get("not_null_not_valid") and not was:
         return [_add_not_valid(oid, new)]
+    if was and now and new.get("not_null_not_valid") and not old.get("not_null_not_valid"):
+        sql = f"ALTER TABLE {name} ALTER COLUMN {column} DROP NOT NULL"
+        return [Step(sql, "DropNotNull", oid, lock=lock), _add_not_valid(oid, new)]
     if now and old.get("not_null_not_valid") and not new.get("not_null_not_valid"):
         return _validate_not_null(ctx, oid, old, new)
     if was == now and now and not _lost_with_parent(ctx, oid):

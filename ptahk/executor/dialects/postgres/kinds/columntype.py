@@ -99,6 +99,10 @@ def change(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> Alter | PlanR
         return Alter([])
     if _parent_changes(ctx, oid, old, new):
         return Alter([], DISPLACED, DISPLACED_CHANGED)
+    key = ctx.current.objects[relation.table_of(oid)].get("partition_key", "")
+    if re.search(rf"(?<![\w\"]){re.escape(ident(oid.name[2]))}(?![\w\"])", key):
+        message = f"{oid} is a part of the partition key {key}: its type cannot be changed"
+        return PlanRefusal("UnsupportedChange", message, oid)
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     severity, reason, check = _judge(ctx, oid, old, new, remade)
     using = _using(ctx, oid, old, new, remade)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ptahk.executor.dialects.postgres.kinds import relation
+from ptahk.executor.dialects.postgres.kinds import lineage, relation
 from ptahk.executor.dialects.postgres.kinds.address import PG_CLASS, PG_CONSTRAINT
 from ptahk.executor.dialects.postgres.quote import ident, idents, literal, qualified
 from ptahk.executor.planning.model import (
@@ -34,6 +34,7 @@ _READ = """
 select k.oid::int8, k.conindid::int8, n.nspname::text, c.relname::text, k.conname::text,
        k.contype::text, pg_catalog.pg_get_constraintdef(k.oid), i.reloptions, x.indisclustered,
        x.indisreplident, sp.spcname::text, k.conparentid <> 0 or k.coninhcount > 0, k.convalidated,
+       k.conislocal and k.coninhcount > 0 and k.conparentid = 0 and not c.relispartition,
        case when k.contype in ('p', 'u', 'f') then {own} end,
        fn.nspname::text, f.relname::text,
        case when k.contype = 'f' then {referenced} end
@@ -74,6 +75,10 @@ class ConstraintKind:
     def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step]:
         table = relation.table_of(oid)
         steps: list[Step] = []
+        inherited = ctx.current.context.get("attached", {}).get(oid, {})
+        own = str(oid) in ctx.current.context.get("local", ())
+        if own and inherited.get("definition") == new["definition"]:
+            return []  # there already; only the parent's goes
         if not relation.is_new(ctx, table) and not new.get("not_valid"):
             steps += _checks(ctx, oid, new)
         if new["type"] in ("p", "u") and relation.online(ctx, table):
@@ -90,13 +95,13 @@ class ConstraintKind:
         sql = f"ALTER TABLE {qualified(table.name)} DROP CONSTRAINT {ident(oid.name[2])}"
         lock = relation.lock("AccessExclusiveLock", table.name)
         label = _LABELS[old["type"]]
-        reason = "" if oid in ctx.rebuilt else "the rows are no longer held to it"
-        severity = "warning" if reason else "safe"
-        return [
-            Step(sql, f"Drop{label}", oid, "warning" if severity else "safe", lock, reason)
-            if reason
-            else Step(sql, f"Drop{label}", oid, lock=lock)
-        ]
+        reason = "the rows are no longer held to it"
+        steps = [Step(sql, f"Drop{label}", oid, "warning", lock, reason)]
+        for child in lineage.children_that_keep(ctx, oid) if old["type"] == "c" else ():
+            sql = f"ALTER TABLE {qualified(child)} DROP CONSTRAINT {ident(oid.name[2])}"
+            lock = relation.lock("AccessExclusiveLock", child)
+            steps.append(Step(sql, f"Drop{label}", oid, "warning", lock, reason))
+        return steps
 
     def alter(self, ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step] | Rebuild:
         if old["definition"] == new["definition"]:
@@ -134,10 +139,12 @@ def _facts(row: tuple[Any, ...]) -> dict[str, Any]:
     if not row[12]:
         facts["not_valid"] = True
     if row[13]:
-        facts["columns"] = row[13]
+        facts["@local"] = True
+    if row[14]:
+        facts["columns"] = row[14]
     if row[5] == "f":
-        facts["references"] = [row[14], row[15]]
-        facts["referenced_columns"] = row[16]
+        facts["references"] = [row[15], row[16]]
+        facts["referenced_columns"] = row[17]
     return facts
 
 

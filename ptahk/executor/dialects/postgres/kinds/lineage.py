@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ptahk.executor.dialects.postgres import shape
 from ptahk.executor.dialects.postgres.kinds import relation
 from ptahk.executor.dialects.postgres.quote import ident, qualified
 from ptahk.executor.planning.model import Context, Facts, ObjectId, Query, Rebuild, Scope, Step
@@ -51,6 +52,23 @@ def requirements(ctx: Context, child: tuple[str, ...], parent: tuple[str, ...]) 
             if "NO INHERIT" not in facts["definition"] and not held:
                 clause = relation.constraint_clause(own, facts)
                 yield Step(f"ALTER TABLE {table} ADD {clause}", "AddCheck", owner, lock=lock)
+
+
+def children_that_keep(ctx: Context, oid: ObjectId) -> list[tuple[str, ...]]:
+    """Inheritance children that declare a column or check themselves too.
+
+    Dropping the parent's leaves theirs, so that needs a statement of its own.
+    """
+    if relation.table_of(oid) not in ctx.parents:
+        return []
+    found = []
+    local = ctx.current.context.get("local", ())
+    for child, facts in sorted(ctx.current.objects.items()):
+        if child.kind == "table" and oid.name[:2] in shape.lineage(facts):
+            own = ObjectId(oid.kind, (*child.name, oid.name[2]))
+            if str(own) in local and own not in ctx.desired.objects:
+                found.append(child.name)
+    return [name for name in found if ObjectId("table", name) in ctx.desired.objects]
 
 
 class PartitionKind:
