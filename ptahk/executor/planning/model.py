@@ -63,6 +63,8 @@ class Catalog:
     """Total size of each table; never fingerprinted."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Server version and the like; never fingerprinted."""
+    digests: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Digests of these very objects, once computed; a copy starts without."""
 
 
 @dataclass(frozen=True, slots=True)
