@@ -19,7 +19,7 @@ from typing import Any, Final
 import ptahk
 from ptahk.errors import InternalError, OutcomeUnknown, PtahkError, Refused, UsageError
 from ptahk.runner import guard
-from ptahk.runner.child import Child, Ended
+from ptahk.runner.child import STDERR_BYTES_MAX, Child, Ended
 from ptahk.runner.inputs import Inputs, read_inputs, read_spec
 from ptahk.runner.output import redacted, termination_path, write_all, write_summary
 from ptahk.runner.signals import Stop
@@ -192,13 +192,6 @@ def _user_name() -> str | None:
         return None
 
 
-def _user() -> str | None:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return None
-
-
 def _run(
     attempt: Attempt,
     ready: Ready,
@@ -258,7 +251,10 @@ def _take(attempt: Attempt, ended: Ended, redactor: Redactor) -> None:
 
 def _last_line(ended: Ended, redactor: Redactor) -> str:
     """What a crashed child said last: bounded and redacted."""
-    text = ended.stderr.decode("utf-8", "replace").strip()
+    kept = ended.stderr
+    if len(kept) >= STDERR_BYTES_MAX:
+        kept = kept.partition(b"\n")[2]  # what was cut may begin in the middle of a secret
+    text = kept.decode("utf-8", "replace").strip()
     return redactor.text(text.rsplit("\n", 1)[-1], 300)
 
 

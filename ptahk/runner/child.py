@@ -65,7 +65,7 @@ class Child:
         :param size_max: more output than this is dropped and reported as too large.
         """
         limit = time.monotonic() + budget_s
-        overran = termed = False
+        overran = termed = killed = False
         with selectors.DefaultSelector() as selector:
             pending = self._register(selector, command, stop)
             while self._open(selector):
@@ -74,9 +74,11 @@ class Child:
                     overran, termed = overran or not stop.requested, True
                     limit = now + grace_s
                     self._process.terminate()
+                elif killed and now >= limit:
+                    break  # somebody else keeps its pipes open: a child of the child
                 elif termed and now >= limit:
                     self._process.kill()
-                    limit = now + grace_s
+                    killed, limit = True, now + grace_s
                 for key, _ in selector.select(max(0.0, min(limit - now, 1.0))):
                     pending = self._handle(selector, key, pending, size_max, stop)
         exit_code = self._reap(max(0.0, limit - time.monotonic()))

@@ -166,9 +166,34 @@ def test_the_error_output_never_blocks_the_child(child: Misbehave) -> None:
 
 def test_a_child_that_ignores_its_deadline_is_killed(child: Misbehave) -> None:
     script = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)"
-    done = start_apply(child(script), deadline_s=2, grace_s=1).wait()
+    done = start_apply(child(script), deadline_s=6, grace_s=1).wait()
     assert (done.exit_code, done.reason) == (4, "ExecutorLost")
     assert "deadline" in done.message
+
+
+def test_a_grandchild_that_keeps_the_pipes_does_not_keep_the_runner(
+    child: Misbehave, tmp_path: Path
+) -> None:
+    note = tmp_path / "pid"
+    script = f"""
+import subprocess
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open({str(note)!r}, "w").write(str(other.pid))
+os.kill(os.getpid(), 9)
+"""
+    try:
+        done = start_apply(child(script), deadline_s=6, grace_s=1).wait()
+        assert (done.exit_code, done.reason) == (4, "ExecutorLost")
+    finally:
+        os.kill(int(note.read_text()), 9)
+
+
+def test_a_cut_error_output_shows_no_end_of_a_secret(child: Misbehave) -> None:
+    script = "sys.stderr.write('S3cret!pass/word' * 8192); sys.stderr.flush(); sys.exit(9)"
+    done = child(script).observe()
+    assert done.reason == "ExecutorLost"
+    for start in range(8):
+        assert PASSWORD[start:] not in done.message
 
 
 def test_sigterm_is_passed_on_and_the_frame_still_comes(child: Misbehave, tmp_path: Path) -> None:

@@ -39,6 +39,10 @@ def test_a_good_head_is_read() -> None:
         document(ok=False, error={"reason": "", "message": "y", "exitCode": 3}),
         document(ok=False, error={"reason": "X", "message": "y"}),
         document(ok=False, error="X"),
+        document(ok=False, error={"reason": "X", "message": "y", "exitCode": 0}),
+        document(ok=False, error={"reason": "X", "message": "y", "exitCode": 256}),
+        document(ok=False, error={"reason": "X", "message": "y", "exitCode": True}),
+        document(ok=True, clockOffsetSeconds=float("nan")),
         b"[" * 200_000,
     ],
 )
