@@ -111,6 +111,9 @@ def _statement(value: Any, number: int) -> Statement:
     for key in _TEXTS:
         if not isinstance(found[key], str):
             raise PlanDocumentError(f"{where}: {key} is not text")
+        if "\0" in found[key]:
+            # The driver's text ends at the first one: less would run than was approved.
+            raise PlanDocumentError(f"{where}: {key} holds a NUL character")
     if not _is_count(found["index"]) or found["index"] != number:
         raise PlanDocumentError(f"{where}: index is not {number}")
     if not _is_count(group["number"]) or group["number"] < 1:

@@ -115,3 +115,10 @@ def test_any_text_is_split_or_refused(source: str) -> None:
         assert refused.reason == "InvalidSource"
     else:
         assert all(text in source for text in found)
+
+
+def test_a_carriage_return_ends_a_line_comment_as_it_does_on_the_server() -> None:
+    assert texts("-- one\rCREATE TABLE a ();\r-- two\rCREATE TABLE b ();\r") == [
+        "CREATE TABLE a ()",
+        "CREATE TABLE b ()",
+    ]

@@ -18,7 +18,7 @@ STATEMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _TOKEN: Final = re.compile(
     r"""
-      (?P<space>(?:\s+|--[^\n]*)+)
+      (?P<space>(?:\s+|--[^\r\n]*)+)
     | (?P<escape>[eE]'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+')
     | (?P<plain>(?:[bBxXnN]|[uU]&)?'[^']*+(?:''[^']*+)*+')
     | (?P<name>(?:[uU]&)?"[^"]*+(?:""[^"]*+)*+")
