@@ -58,11 +58,15 @@ class Side:
             ("EXTENSION", "pg_extension", "extname", "extname <> 'plpgsql'"),
             ("SCHEMA", "pg_namespace", "nspname", "nspname !~ '^pg_|^information_schema$'"),
             ("EVENT TRIGGER", "pg_event_trigger", "evtname", "true"),
+            ("PUBLICATION", "pg_publication", "pubname", "true"),
+            ("FOREIGN DATA WRAPPER", "pg_foreign_data_wrapper", "fdwname", "oid >= 16384"),
+            ("ACCESS METHOD", "pg_am", "amname", "oid >= 16384"),
         ):
             for (found,) in self.query(f"SELECT {name} FROM {catalog} WHERE {condition}"):
                 identifier = sql.Identifier(found)
                 self.conn.execute(sql.SQL("DROP {} {} CASCADE").format(sql.SQL(kind), identifier))
         self.conn.execute(
+            "DELETE FROM pg_catalog.pg_default_acl;"
             "CREATE SCHEMA public AUTHORIZATION pg_database_owner;"
             "GRANT USAGE ON SCHEMA public TO PUBLIC;"
             "COMMENT ON SCHEMA public IS 'standard public schema'; RESET ALL"

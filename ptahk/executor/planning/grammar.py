@@ -31,7 +31,7 @@ class Grammar:
     first: frozenset[str]
     """Kinds whose drop comes before everything else that may come first."""
     last: frozenset[str]
-    """Kinds that are created or altered after everything else."""
+    """Kinds that are created, altered or dropped after everything else."""
     never_rebuilt: frozenset[str]
     """Kinds that are asked to alter themselves when something that they use is rebuilt."""
     aside: Callable[[ObjectId, Facts, str], tuple[Step, Step] | None]

@@ -187,13 +187,13 @@ class Sorter:
         """Drops that make room first, drops that only tidy up last."""
         operation, oid = node
         rank = self._grammar.rank[oid.kind]
+        if oid.kind in self._grammar.last:
+            return 4, rank, oid.kind, oid.name
         if operation == "drop":
             phase = 0 if oid in self._made.rebuilt else 3
             if oid.kind in self._grammar.first:
                 phase = -1
             return phase, -rank, oid.kind, oid.name
-        if oid.kind in self._grammar.last:
-            return 4, rank, oid.kind, oid.name
         return 2 if operation == "discard" else 1, rank, oid.kind, oid.name
 
     def _loosen(

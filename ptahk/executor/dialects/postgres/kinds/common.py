@@ -155,4 +155,30 @@ def _grants(ctx: Context, oid: ObjectId, old: Facts | None, new: Facts) -> list[
         had = old.get("owner")
     if new.get("owner") is not None and new["owner"] != had:
         before = acl.owned_by(before, str(new["owner"]))
-    return acl.change(where, before, after)
+    return [*acl.change(where, before, after), *_column_grants(ctx, where, new, before, after)]
+
+
+def _column_grants(
+    ctx: Context, where: acl.Target, new: Facts, before: acl.Grants, after: acl.Grants
+) -> list[Step]:
+    """Grants on single columns again: what is revoked from a relation goes from its columns too."""
+    oid = where.oid
+    if oid.kind not in ("table", "view", "matview"):
+        return []
+    taken = {key for key, option in before.items() if key not in after or option > after[key]}
+    if not taken:
+        return []
+    columns = {column["name"]: column.get("acl") for column in new.get("columns", ())}
+    if oid.kind == "table":
+        columns = {
+            other.name[2]: facts.get("acl")
+            for other, facts in ctx.desired.objects.items()
+            if other.kind == "column"
+            and other.name[:2] == oid.name
+            and other in ctx.current.objects
+        }
+    steps: list[Step] = []
+    for name, grants in columns.items():
+        held = {key: option for key, option in acl.entries(grants, {}).items() if key in taken}
+        steps += acl.change(replace(where, columns=f" ({ident(name)})"), {}, held)
+    return steps

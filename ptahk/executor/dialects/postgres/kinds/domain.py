@@ -15,7 +15,11 @@ _NOT_VALID = " NOT VALID"
 
 
 class DomainKind:
-    """A domain: base type, collation, default, NOT NULL."""
+    """A domain: base type, collation, default, NOT NULL.
+
+    ``constraints`` repeats what stands in the constraints' own objects, so that the domain is
+    asked when one of them changes.
+    """
 
     name = "domain"
 
@@ -27,13 +31,15 @@ class DomainKind:
             "  (SELECT quote_ident(cn.nspname) || '.' || quote_ident(c.collname)"
             "   FROM pg_collation c JOIN pg_namespace cn ON cn.oid = c.collnamespace"
             "   WHERE c.oid = t.typcollation) END,"
-            " pg_get_expr(t.typdefaultbin, 'pg_type'::regclass), t.typnotnull"
+            " pg_get_expr(t.typdefaultbin, 'pg_type'::regclass), t.typnotnull,"
+            " (SELECT json_object_agg(k.conname, pg_get_constraintdef(k.oid))"
+            "  FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c')"
             " FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace"
             " JOIN pg_type b ON b.oid = t.typbasetype"
             " WHERE t.typtype = 'd' AND n.nspname = ANY(%s)",
             (list(scope.schemas),),
         )
-        for oid, array, schema, name, base, collation, default, not_null in rows:
+        for oid, array, schema, name, base, collation, default, not_null, checks in rows:
             facts: dict[str, object] = {
                 "@": [(address.PG_TYPE, oid, 0), (address.PG_TYPE, array, 0)],
                 "type": base,
@@ -43,6 +49,8 @@ class DomainKind:
                 facts["collation"] = collation
             if default is not None:
                 facts["default"] = default
+            if checks:
+                facts["constraints"] = checks
             yield ObjectId(self.name, (schema, name)), facts
 
     def create(self, ctx: Context, oid: ObjectId, new: Facts) -> list[Step]:
@@ -62,6 +70,10 @@ class DomainKind:
         if (old["type"], old.get("collation")) != (new["type"], new.get("collation")):
             reason = f"{oid} gets another base type: its columns are rewritten"
             return Rebuild(reason, "warning", retype.aside(oid, old, reason))
+        if _is_stricter(old, new) and _is_nested(ctx, oid):
+            # The server looks through columns of the domain, not through what holds it.
+            reason = f"{oid} is stricter inside other types: their columns are rewritten"
+            return Rebuild(reason, "warning", retype.aside(oid, old, reason))
         head = f"ALTER DOMAIN {qualified(oid.name)}"
         steps = []
         if old.get("default") != new.get("default"):
@@ -75,6 +87,34 @@ class DomainKind:
                 lock = _lock(oid)
             steps.append(Step(f"{head} {what}", "AlterDomainNotNull", oid, "warning", lock, reason))
         return steps
+
+
+def _is_stricter(old: Facts, new: Facts) -> bool:
+    before = old.get("constraints", {})
+    return (new["not_null"] and not old["not_null"]) or any(
+        before.get(name) != definition and not definition.endswith(_NOT_VALID)
+        for name, definition in new.get("constraints", {}).items()
+    )
+
+
+def _is_nested(ctx: Context, oid: ObjectId) -> bool:
+    """Whether a column holds the domain in an array, composite or range."""
+    users: dict[ObjectId, list[ObjectId]] = {}
+    for user, used in ctx.current.depends:
+        if user.kind == "column" or user.kind in retype.TYPE_KINDS:
+            users.setdefault(used, []).append(user)
+    pending, seen = [(oid, False)], {(oid, False)}
+    while pending:
+        used, inside = pending.pop()
+        for user in users.get(used, ()):
+            kind = str(ctx.current.objects[user].get("type", ""))
+            deeper = inside or user.kind in ("composite", "range") or kind.endswith("[]")
+            if deeper and user.kind == "column":
+                return True
+            if (user, deeper) not in seen:
+                seen.add((user, deeper))
+                pending.append((user, deeper))
+    return False
 
 
 def _lock(oid: ObjectId) -> str:
