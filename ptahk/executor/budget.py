@@ -38,6 +38,10 @@ class Budget:
         """Seconds left; at most 0 when over."""
         return self._end - time.monotonic()
 
+    def shorten(self, seconds: float) -> None:
+        """Take over an earlier end, by another clock: ``seconds`` from now. Never a later one."""
+        self._end = min(self._end, time.monotonic() + seconds)
+
     def check(self) -> float:
         """Seconds left, more than 0.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ptahk.executor.planning.document import Statement, plan_bytes
+from ptahk.executor.planning.plan import CHECK
 from ptahk.wire.digest import advisory_lock_key
 from ptahk.wire.jobspec import JobPolicy
 from tests.kit.cutter import cutter
@@ -23,7 +24,7 @@ TWO = BASE + "CREATE TABLE public.b (id int);"
 LOCK_KEY = advisory_lock_key()
 
 
-def applied_rows(database: Database) -> list[tuple[str, str, int]]:
+def applied_rows(database: Database) -> list[tuple[str, str | None, int]]:
     """State, outcome and statements done of every attempt, oldest first."""
     return database.rows(
         "SELECT state, outcome, statements_done FROM ptahk.attempt ORDER BY number"
@@ -124,6 +125,61 @@ def test_two_statements_in_one_text_are_refused_by_the_server(
     failed = one.apply(planned, plan=written((text, 1, True)))
     assert failed.reason == "StatementFailed"
     assert database.rows("SELECT to_regclass('public.one') IS NULL") == [(True,)]
+
+
+def test_a_statement_that_ends_its_transaction_ends_the_attempt(
+    database: Database, one: Operator
+) -> None:
+    planned = one.plan(BASE)
+    ended = one.apply(
+        planned,
+        plan=written(
+            ("CREATE TABLE public.one ()", 1, True),
+            ("COMMIT", 1, True),
+            ("CREATE TABLE public.two ()", 1, True),
+        ),
+    )
+    assert (ended.exit_code, ended.result["result"]) == (4, "unknown")
+    assert ended.frame["outcomeCertain"] is False
+    assert database.rows("SELECT to_regclass('public.two') IS NULL") == [(True,)]
+    assert applied_rows(database) == [("started", None, 0)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE public.one ()",
+        "SELECT nextval('public.s')::text WHERE false; CREATE TABLE public.one ()",
+        "ROLLBACK; CREATE TABLE public.one ()",
+        "WITH x AS (INSERT INTO public.t VALUES (1) RETURNING 1) SELECT 'x' FROM x WHERE false",
+    ],
+)
+def test_a_check_changes_nothing_before_the_ledgers_row(
+    database: Database, one: Operator, text: str
+) -> None:
+    database.run("CREATE TABLE public.t (id int)")
+    planned = one.plan(BASE)
+    check = Statement(1, text, CHECK, "table public.t", "safe", "", "", 1, True, None)
+    refused = one.apply(planned, plan=plan_bytes([check]))
+    assert refused.exit_code != 0
+    assert refused.result["result"] == "refused"
+    assert refused.frame["mutationStarted"] is False
+    found = "SELECT to_regclass('public.one') IS NULL, (SELECT count(*) FROM public.t)"
+    assert database.rows(found) == [(True, 0)]
+
+
+def test_a_second_process_of_an_operation_never_calls_its_own_work_staleness(
+    database: Database, one: Operator
+) -> None:
+    planned = one.plan(BASE)
+    texts = ("CREATE TABLE public.one ()", 1, True), ("SELECT 1 / 0", 2, True)
+    failed = one.apply(planned, plan=written(*texts))
+    assert failed.result["statementsDone"] == 1
+    same = {"operation_id": failed.spec.operation_id, "epoch": failed.spec.epoch}
+    late = one.apply(planned, plan=written(*texts), **same)
+    assert (late.exit_code, late.reason) == (3, "AttemptExists")
+    assert late.result["result"] == "refused"
+    assert applied_rows(database) == [("finished", "failed", 1)]
 
 
 def test_a_deferred_constraint_fails_before_the_commit(database: Database, one: Operator) -> None:
@@ -277,7 +333,7 @@ def test_the_deadline_ends_a_statement_that_waits(database: Database, one: Opera
     with database.connect() as blocker:
         blocker.execute("BEGIN")
         blocker.execute("LOCK TABLE public.a IN ACCESS SHARE MODE")
-        done = one.apply(planned, deadline_s=4, policy=PATIENT)
+        done = one.apply(planned, deadline_s=12, policy=PATIENT)
         blocker.execute("ROLLBACK")
     assert done.exit_code == 5
     assert done.result["result"] == "failed"
@@ -314,6 +370,19 @@ def test_two_explicit_keys_for_one_database(
         assert "sha256:" + "a" * 64 in refused.message
         unnamed = two.plan(TWO, coordination_digest=OTHER_REALM)
         assert unnamed.reason is None
+        late = two.start(
+            "Apply",
+            explicit_key=True,
+            coordination_digest=OTHER_REALM,
+            rebind=True,
+            epoch="1." + "0" * 16,
+            store_uid=one.store_uid,
+            target_identity=unnamed.frame["targetIdentity"],
+            server_identity=unnamed.result["serverIdentity"],
+        ).wait()
+        assert (late.exit_code, late.reason) == (3, "StaleEpoch")
+        assert late.result["result"] == "refused"
+        assert late.frame["mutationStarted"] is False
         rebound = two.start(
             "Apply",
             explicit_key=True,

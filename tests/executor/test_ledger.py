@@ -77,6 +77,20 @@ def test_the_databases_clock_judges_the_deadline(mine: Session) -> None:
     assert refusal(mine, late) == "DeadlineExceeded"
 
 
+def test_the_deadline_is_judged_at_the_very_insert(
+    mine: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "_refuse_start", lambda *_: None)
+    late = apply_spec(execution_not_after=at(-1), dispatch_not_after=at(-2))
+    assert refusal(mine, late) == "DeadlineExceeded"
+
+
+def test_what_time_is_left_is_the_databases_word(mine: Session) -> None:
+    assert mine.budget.remaining() > 50
+    begin(mine, apply_spec(execution_not_after=at(20)))
+    assert 10 < mine.budget.remaining() < 20.1
+
+
 def test_a_number_that_the_store_does_not_know_freezes(mine: Session) -> None:
     settled(mine, apply_spec(5))
     behind = apply_spec(9, known_number=3)

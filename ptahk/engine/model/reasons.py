@@ -54,6 +54,8 @@ _TABLE: Final = (
      "Use the recorded key, or ptahk acknowledge --rebind."),
     ("LedgerMissing", 3, "The attempt ledger is absent and may not be created or written.",
      "Have a DBA run the output of ptahk ledger-sql --grant-to ROLE."),
+    ("LedgerUntrusted", 3, "Schema ptahk belongs to a stranger, or holds more than the ledger.",
+     "Find out who made it; drop or rename it, or give it to the role that applies."),
     ("LedgerVersion", 3, "The attempt ledger is of another version.", "Use the matching ptahk."),
     ("ClockSkew", 3, "The database's clock and ours differ by more than 30 seconds.",
      "Correct the clocks."),

@@ -68,7 +68,9 @@ def check_data(session: Session, statements: Sequence[Statement]) -> None:
     for check in data_checks(statements):
         session.check_still_mine()
         try:
-            messages += [str(row[0]) for row in session.query(check.sql)]
+            # Nothing may change before the ledger's row, whatever the text of a check says.
+            with session.snapshot():
+                messages += [str(row[0]) for row in session.read_alone(check.sql)]
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             messages.append(f"{check.object}: {first_line(error)}")
     if messages:
@@ -89,17 +91,31 @@ def apply(session: Session, spec: JobSpec, plan: bytes, nonce: str, out: dict[st
     statements = read_plan(plan)
     out["statementsTotal"] = len(statements)
     _refuse_read_only(session)
+    # First: after a part of this very operation the state has moved, and that is not staleness.
+    ledger.refuse_repeat(session, spec)
     if _settled_already(session, spec, out):
         return
     check_data(session, statements)
+    _begin(session, spec, nonce, len(statements), out)
+    _run_all(session, spec, statements, out)
+
+
+def rebind(session: Session, spec: JobSpec, nonce: str, out: dict[str, Any]) -> None:
+    """Accept another coordination digest for this database (C-6.15, C-11.17); runs nothing else."""
+    _refuse_read_only(session)
+    _begin(session, spec, nonce, 0, out)
+    _run_all(session, spec, (), out)
+
+
+def _begin(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
+    """Commit the ledger's row. A refusal that the server answered left nothing behind."""
     out["result"] = "unknown"  # the row may be committed from here on
     out["mutationStarted"] = True
     try:
-        out["notes"] += ledger.begin(session, spec, nonce, len(statements))
+        out["notes"] += ledger.begin(session, spec, nonce, total)
     except ConnectionLost:
         raise
     except (PtahkError, psycopg.Error) as error:
-        # The server answered: the row's transaction is rolled back.
         out["result"] = "refused"
         out["mutationStarted"] = False
         if isinstance(error, psycopg.Error):
@@ -108,15 +124,6 @@ def apply(session: Session, spec: JobSpec, plan: bytes, nonce: str, out: dict[st
                 reason="LedgerMissing",
             ) from None
         raise
-    _run_all(session, spec, statements, out)
-
-
-def rebind(session: Session, spec: JobSpec, nonce: str, out: dict[str, Any]) -> None:
-    """Accept another coordination digest for this database (C-6.15, C-11.17); runs nothing else."""
-    _refuse_read_only(session)
-    out["result"], out["mutationStarted"] = "unknown", True
-    out["notes"] += ledger.begin(session, spec, nonce, 0)
-    _run_all(session, spec, (), out)
 
 
 def _refuse_read_only(session: Session) -> None:
@@ -215,6 +222,8 @@ def _run_transaction(
                     out["statement"] = running.index
                     session.check_still_mine(_lock_timeout(spec, running))
                     session.run(running.sql)
+                    if not session.in_transaction:
+                        raise _transaction_ended(running)
                 # A deferred constraint fails here, not at a COMMIT that no statement explains.
                 session.run("SET CONSTRAINTS ALL IMMEDIATE")
                 ledger.done(session, spec, group[-1].index)
@@ -266,6 +275,14 @@ def _run_alone(
         ledger.done(session, spec, statement.index)
         if last:
             ledger.finish(session, spec, "applied", _digest(spec, "applied", total))
+
+
+def _transaction_ended(statement: Statement) -> PtahkError:
+    # What it ended was committed or undone; which, and how far, only the database can say.
+    return ConnectionLost(
+        f"statement {statement.index} ended its group's transaction ({statement.object}): "
+        "nothing more is sent"
+    )
 
 
 def _failed(session: Session, statement: Statement, total: int, error: psycopg.Error) -> PtahkError:

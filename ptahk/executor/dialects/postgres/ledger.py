@@ -7,10 +7,10 @@ never part of any fact, plan or fingerprint: the catalog reader leaves schema ``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres.custody import presence
 from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.wire import ledgersql
@@ -33,48 +33,6 @@ _KEYS: Final = (
     "statementsDone", "statementRunning", "outcome", "resultDigest", "startedAt", "finishedAt",
     "fencedAt",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Presence:
-    """What this role can do with the ledger."""
-
-    present: bool
-    readable: bool
-    writable: bool
-    creatable: bool
-
-
-def presence(session: Session) -> Presence:
-    """Look for the ledger without touching it.
-
-    :raises Refused: a schema ``ptahk`` of another ledger version.
-    """
-    row = session.query(
-        "SELECT to_regclass('ptahk.attempt')::oid::bigint,"
-        " to_regclass('ptahk.binding')::oid::bigint,"
-        " has_database_privilege(current_database(), 'CREATE'),"
-        " (SELECT obj_description(oid, 'pg_namespace') FROM pg_catalog.pg_namespace"
-        "   WHERE nspname = 'ptahk')"
-    )[0]
-    attempt, binding, creatable, version = row
-    if attempt is None or binding is None:
-        return Presence(False, False, False, bool(creatable))
-    if version != ledgersql.VERSION:
-        raise Refused(
-            f"schema ptahk holds another ledger (comment={version!r}): "
-            f"this ptahk knows {ledgersql.VERSION!r}",
-            reason="LedgerVersion",
-        )
-    allowed = session.query(
-        "SELECT has_schema_privilege('ptahk', 'USAGE'),"
-        " bool_and(has_table_privilege(oid, 'SELECT')),"
-        " bool_and(has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'UPDATE'))"
-        " FROM unnest(ARRAY[%s, %s]::oid[]) AS t(oid)",
-        (attempt, binding),
-    )[0]
-    readable = bool(allowed[0] and allowed[1])
-    return Presence(True, readable, bool(readable and allowed[2]), bool(creatable))
 
 
 def report(session: Session, spec: JobSpec) -> LedgerReport:
@@ -175,36 +133,74 @@ def begin(session: Session, spec: JobSpec, start_nonce: str, statements: int) ->
     with session.transaction():
         if setup:
             notes += [SETUP_STEP]
-            for text in ledgersql.POSTGRESQL:
-                session.run(text)
+            _create(session)
         check_binding(session, spec)
         _refuse_start(session, spec)
         notes += _settle_others(session, spec)
-        session.query(
-            "INSERT INTO ptahk.attempt (operation_id, store_uid, store_kind, server_identity,"
-            " coordination_digest, shared_realm, number, epoch, start_nonce, plan_digest,"
-            " not_after, state, statements_total, timeline, started_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 'started', %s, %s,"
-            " clock_timestamp()) RETURNING 1",
-            (
-                spec.operation_id, spec.store_uid, spec.store_kind, str(session.identity),
-                spec.coordination_digest, spec.shared_realm, spec.number, spec.epoch,
-                start_nonce, spec.plan_digest or "none", spec.execution_not_after, statements,
-                session.identity.timeline,
-            ),
-        )  # fmt: skip
         _bind(session, spec)
+        left_s = _insert_started(session, spec, start_nonce, statements)
+    # The database's clock ends what the database's clock began (A16, invariant 7).
+    session.budget.shorten(left_s)
     return notes
 
 
-def _refuse_start(session: Session, spec: JobSpec) -> None:
-    rows = _rows(session, "operation_id = %s", (spec.operation_id,))
-    if rows:
+def _create(session: Session) -> None:
+    """Make the ledger, and look again: a stranger may have made a part of it just before us."""
+    for text in ledgersql.POSTGRESQL:
+        session.run(text)
+    if not presence(session).writable:
+        raise Refused("the attempt ledger was made and cannot be written", reason="LedgerMissing")
+
+
+def _insert_started(session: Session, spec: JobSpec, start_nonce: str, statements: int) -> float:
+    """The ``started`` row, if the deadline has not passed at this very moment (I12).
+
+    :returns: seconds left by the database's clock.
+    :raises Refused: ``DeadlineExceeded``.
+    """
+    rows = session.query(
+        "INSERT INTO ptahk.attempt (operation_id, store_uid, store_kind, server_identity,"
+        " coordination_digest, shared_realm, number, epoch, start_nonce, plan_digest,"
+        " not_after, state, statements_total, timeline, started_at)"
+        " SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, t.not_after, 'started', %s, %s,"
+        " clock_timestamp() FROM (SELECT %s::timestamptz AS not_after) t"
+        " WHERE clock_timestamp() < t.not_after"
+        " RETURNING extract(epoch FROM not_after - clock_timestamp())::float8",
+        (
+            spec.operation_id, spec.store_uid, spec.store_kind, str(session.identity),
+            spec.coordination_digest, spec.shared_realm, spec.number, spec.epoch,
+            start_nonce, spec.plan_digest or "none", statements, session.identity.timeline,
+            spec.execution_not_after,
+        ),
+    )  # fmt: skip
+    if not rows:
+        raise _late(spec)
+    return float(rows[0][0])
+
+
+def _late(spec: JobSpec) -> Refused:
+    return Refused(
+        f"the database's clock is past the deadline (executionNotAfter={spec.execution_not_after})",
+        reason="DeadlineExceeded",
+    )
+
+
+def refuse_repeat(session: Session, spec: JobSpec) -> None:
+    """An operation that has a row or a tombstone never runs again, whatever the schema is now.
+
+    :raises Refused: ``AttemptExists``; also what ``presence`` raises.
+    """
+    row = row_of(session, spec.operation_id)
+    if row is not None:
         raise Refused(
-            f"this operation has already been started or fenced (state={rows[0]['state']}, "
+            f"this operation has already been started or fenced (state={row['state']}, "
             f"operation={spec.operation_id}): it never runs twice",
             reason="AttemptExists",
         )
+
+
+def _refuse_start(session: Session, spec: JobSpec) -> None:
+    refuse_repeat(session, spec)
     newer = session.query(
         "SELECT operation_id, number FROM ptahk.attempt WHERE store_uid = %s"
         " AND server_identity = %s AND number >= %s ORDER BY number DESC LIMIT 1",
@@ -218,11 +214,7 @@ def _refuse_start(session: Session, spec: JobSpec) -> None:
         )
     late = session.query("SELECT clock_timestamp() >= %s::timestamptz", (spec.execution_not_after,))
     if late[0][0]:
-        raise Refused(
-            f"the database's clock is past the deadline (executionNotAfter="
-            f"{spec.execution_not_after})",
-            reason="DeadlineExceeded",
-        )
+        raise _late(spec)
     frozen = [] if spec.thawed else _frozen(session, spec)
     if frozen:
         raise Refused(
@@ -388,8 +380,7 @@ def fence(session: Session, spec: JobSpec, attempt: FencedAttempt) -> LedgerRow 
     session.check_still_mine()
     with session.transaction():
         if setup:
-            for text in ledgersql.POSTGRESQL:
-                session.run(text)
+            _create(session)
         found = _rows(session, "operation_id = %s FOR UPDATE", (attempt.operation_id,))
         if not found:
             _tombstone(session, spec, attempt)

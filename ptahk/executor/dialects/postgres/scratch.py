@@ -85,6 +85,9 @@ class Workshop:
             self.admin.run(
                 f"CREATE DATABASE {ident(name)} " + " ".join(f"{k} {v}" for k, v in options)
             )
+            # A stranger could put functions in the way of what is loaded, or use its limit up.
+            self.admin.run(f"REVOKE ALL ON DATABASE {ident(name)} FROM PUBLIC")
+            self.admin.run(f"GRANT CONNECT ON DATABASE {ident(name)} TO SESSION_USER")
             note = json.dumps({"ptahk": "scratch/1", "deadline": deadline})
             self.admin.run(f"COMMENT ON DATABASE {ident(name)} IS {literal(note)}")
         except psycopg.Error as error:
