@@ -41,7 +41,8 @@ _CLUSTER_WIDE: Final = frozenset(
 _REACHING: Final = (
     "dblink", "alter system", "create role", "create user", "drop role", "drop user",
     "alter role", "alter user", "create database", "drop database", "alter database",
-    "create tablespace", "create subscription", "create server", "drop owned",
+    "create tablespace", "create subscription", "create server", "drop owned", "set role",
+    "set session authorization",
 )  # fmt: skip
 _MODIFIERS: Final = frozenset({"OR", "REPLACE", "TRUSTED", "PROCEDURAL", "IF", "NOT", "EXISTS"})
 _SETTINGS_RUN: Final = frozenset(
@@ -51,6 +52,17 @@ _SETTINGS_RUN: Final = frozenset(
     }
 )  # fmt: skip
 """Session settings that change what later statements declare. All others are left out."""
+
+
+_PATH_CALL: Final = frozenset({"SELECT", "PG_CATALOG", "SET_CONFIG", "TRUE", "FALSE"})
+_POWERS: Final = (
+    "lo_import", "lo_export", "pg_read_file", "pg_read_binary_file", "pg_ls_dir",
+    "pg_stat_file", "pg_terminate_backend", "pg_cancel_backend", "pg_reload_conf",
+    "pg_rotate_logfile", "pg_promote", "pg_switch_wal", "pg_create_restore_point",
+    "pg_wal_replay", "pg_replication_", "pg_logical_", "pg_create_physical_replication_slot",
+    "pg_create_logical_replication_slot", "pg_drop_replication_slot", "pg_file_",
+)  # fmt: skip
+"""Beginnings of functions that act on the server, its files or other sessions."""
 
 
 @dataclass(slots=True)
@@ -76,7 +88,7 @@ class Reader:
         if head in _REFUSED:
             raise refused(statement, f"{head} cannot stand in a declaration: {_REFUSED[head]}")
         self._check_strings(statement)
-        _refuse_dblink(statement)
+        _refuse_powers(statement)
         if head == "SELECT":
             return _select(statement)
         if head in ("SET", "RESET"):
@@ -157,15 +169,22 @@ def _select(statement: Statement) -> Verdict:
         return "data"
     if called[:1] == ["SET_CONFIG"]:
         literals = [token.text for token in statement.tokens if token.kind == "plain"]
+        if not {token.key for token in statement.tokens if token.kind == "word"} <= _PATH_CALL:
+            raise refused(statement, "only a call of set_config alone can stand here")
         return "run" if literals[:1] == ["'search_path'"] else "skip"
     raise refused(statement, "SELECT cannot stand in a declaration: it declares nothing")
 
 
-def _refuse_dblink(statement: Statement) -> None:
+def _refuse_powers(statement: Statement) -> None:
     """A query that a declaration runs at load, of a materialized view for one, stays here."""
-    for token in statement.tokens:
-        if token.kind in ("word", "name") and token.key.lower().startswith("dblink"):
-            raise refused(statement, "dblink reaches other servers")
+    names = [t.key.lower() for t in statement.tokens if t.kind in ("word", "name")]
+    if any(name.startswith("dblink") for name in names):
+        raise refused(statement, "dblink reaches other servers")
+    runs = "as" in names and (names[1:2] == ["materialized"] or "table" in names[1:4])
+    if runs and names[0] == "create" and names[-2:] != ["no", "data"]:
+        for name in names:
+            if name.startswith(_POWERS):
+                raise refused(statement, f"{name} would act on the server when this is loaded")
 
 
 def _refuse_foreign_code(statement: Statement) -> None:
@@ -176,8 +195,8 @@ def _refuse_foreign_code(statement: Statement) -> None:
         raise refused(statement, "a block in another language than plpgsql is not run")
     for token in statement.tokens:
         if token.kind in ("dollar", "plain", "escape"):
-            text = token.text.lower()
-            found = [word for word in _REACHING if word in text]
+            text = " ".join(token.text.lower().split())
+            found = [word for word in (*_REACHING, *_POWERS) if word in text]
             if found or ("copy" in text and "program" in text):
                 raise refused(statement, "this block reaches beyond one database")
 
