@@ -1,0 +1,148 @@
+"""Names that look like anything, and a password that looks like anything else."""
+
+from __future__ import annotations
+
+import base64
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+
+from ptahk.wire.jobspec import CACHE_DIR, JobPolicy
+from tests.kit.databases import Database, unique
+from tests.kit.operations import Operator, children, operator
+from tests.kit.waiting import until
+
+SCHEMA = 'we"ird. s\n☃'
+PASSWORD = "p@ss:/wörd?#&%'\"\\ {x}=1"
+
+
+def quoted(*names: str) -> str:
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def declared(extra: str = "") -> str:
+    """One of most kinds, every name quoted and awkward."""
+    names = {
+        "s": quoted(SCHEMA),
+        "t": quoted(SCHEMA, "t.a'b;--/*"),
+        "c": quoted('a"\n.b'),
+        "d": quoted("select"),
+        "e": quoted(SCHEMA, "e$$%s"),
+        "f": quoted(SCHEMA, "f%(x)s"),
+        "v": quoted(SCHEMA, "v\t\\x"),
+        "q": quoted(SCHEMA, "q{0}"),
+        "i": quoted("i.'\n"),
+        "k": quoted("k;''"),
+        "p": quoted("p:\r\n"),
+    }
+    text = """
+CREATE SCHEMA {s};
+CREATE TYPE {e} AS ENUM ('a''b', E'c\\n', '$$', '%s');
+CREATE SEQUENCE {q};
+CREATE TABLE {t} ({c} int NOT NULL DEFAULT nextval('{q1}'), {d} text DEFAULT '%s $$ '';--',
+  x {e}, CONSTRAINT {k} PRIMARY KEY ({c}), CHECK ({d} <> E'\\t%')@extra@);
+CREATE INDEX {i} ON {t} (lower({d}) DESC) WHERE {c} > 0;
+CREATE FUNCTION {f}(text) RETURNS text LANGUAGE sql AS $x$ SELECT $1 || '$$ %s' $x$;
+CREATE VIEW {v} AS SELECT {c} AS {d} FROM {t};
+ALTER TABLE {t} ENABLE ROW LEVEL SECURITY;
+CREATE POLICY {p} ON {t} USING ({c} > 1);
+COMMENT ON TABLE {t} IS 'a''b;-- $$ %s
+☃';
+COMMENT ON COLUMN {t}.{c} IS E'\\\\ back';
+GRANT SELECT ({d}) ON {t} TO PUBLIC;
+"""
+    names["q1"] = names["q"].replace("'", "''")
+    for name, value in names.items():
+        text = text.replace("{" + name + "}", value)
+    return text.replace("@extra@", extra)
+
+
+@pytest.mark.pg(15, 18)
+def test_any_name_is_planned_applied_and_found_again(one: Operator) -> None:
+    one.converge(declared())
+    seen = one.observe(declaration=True)
+    again = one.plan(seen.result["declaration"])
+    assert again.reason is None, again.frame["error"]
+    assert again.statements == []
+    one.converge(declared(", y int REFERENCES " + quoted(SCHEMA, "t.a'b;--/*")))
+
+
+@pytest.fixture
+def spelled(database: Database) -> Iterator[tuple[str, str]]:
+    """A role whose password is hard to spell, and its URL."""
+    name = unique("spelled")
+    with database.connect() as conn:
+        conn.execute(
+            sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(
+                sql.Identifier(name), sql.Literal(PASSWORD)
+            )
+        )
+        conn.execute(
+            sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(
+                sql.Identifier(database.name), sql.Identifier(name)
+            )
+        )
+    escaped = urllib.parse.quote(PASSWORD, safe="")
+    server = database.server
+    url = f"postgresql://{name}:{escaped}@{server.host}:{server.port}/{database.name}"
+    yield name, url
+    with database.connect() as conn:
+        conn.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name)))
+        conn.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+def spellings() -> set[bytes]:
+    raw = PASSWORD.encode()
+    quotes = {PASSWORD.replace("'", "''"), PASSWORD.replace("'", "\\'"), repr(PASSWORD)[1:-1]}
+    texts = {PASSWORD, urllib.parse.quote(PASSWORD, safe=""), urllib.parse.quote(PASSWORD), *quotes}
+    return {text.encode() for text in texts} | {base64.b64encode(raw), raw.hex().encode()}
+
+
+def test_the_password_is_written_nowhere(
+    database: Database, spelled: tuple[str, str], tmp_path: Path
+) -> None:
+    name, url = spelled
+    text = "CREATE SCHEMA app; CREATE TABLE app.a (id int PRIMARY KEY{});"
+    patient = JobPolicy(lock_timeout_seconds=60)
+    seen: list[bytes] = []
+    cache = tmp_path / "cache"
+    with operator(url, tmp_path, environment={CACHE_DIR: str(cache)}, policy=patient) as theirs:
+        theirs.converge(text.format(""))
+        planned = theirs.plan(text.format(", n int"))
+        with database.connect() as blocker:
+            blocker.execute("BEGIN; LOCK TABLE app.a IN ACCESS SHARE MODE")
+            started = theirs.start_apply(planned)
+            waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'app.a'::regclass"
+            until(lambda: database.rows(waiting), "the statement to wait for its lock")
+            for pid in (started.process.pid, *children(started.process.pid)):
+                seen.append(Path(f"/proc/{pid}/cmdline").read_bytes())
+            activity = "SELECT a::text FROM pg_stat_activity a WHERE usename = %s"
+            seen += [row[0].encode() for row in database.rows(activity, name)]
+            database.rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", name
+            )
+            done = [started.wait()]
+            blocker.execute("ROLLBACK")
+        with database.connect() as conn:
+            conn.execute(sql.SQL("ALTER ROLE {} NOLOGIN").format(sql.Identifier(name)))
+        done.append(theirs.observe())
+        done.append(theirs.plan("CREATE TABLE x (", url=url.replace("@", "x@")))
+        done.append(theirs.plan("CREATE TABLE x (", url=url + "?passfile=%2Fx"))
+        assert [each.reason for each in done] == [
+            "ConnectionLost",
+            "Denied",
+            "Denied",
+            "InvalidUrl",
+        ]
+        for each in done:
+            seen += [repr(each.frame).encode(), str(each.frame).encode(), each.output]
+            seen.append(repr(each.termination).encode())
+    seen += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    seen.append(database.rows("SELECT coalesce(string_agg(a::text, ''), '') FROM ptahk.attempt a")[
+        0][0].encode())  # fmt: skip
+    assert len(seen) > 20
+    for spelling in spellings():
+        assert not [text[:200] for text in seen if spelling in text]
