@@ -134,7 +134,7 @@ class Sorter:
                     yield from self._drop_pairs(user, used)
                 elif user in made.alters:
                     yield ("alter", user), ("discard" if used in self._asides else "drop", used)
-            elif user in self._drops and used in made.alters and made.alters[used].steps:
+            elif user in self._drops and self._must_go_before(user, used):
                 yield ("drop", user), ("alter", used)
         for user, used in self._ctx.desired.depends:
             later, earlier = self._arrival(user), self._arrival(used)
@@ -145,6 +145,16 @@ class Sorter:
         for oid in self._asides:
             yield ("create", oid), ("discard", oid)
         yield from self._name_pairs()
+
+    def _must_go_before(self, user: ObjectId, used: ObjectId) -> bool:
+        """A table can change while a column is still there; anything else may be in the way."""
+        alter = self._made.alters.get(used)
+        if alter is None or not alter.steps:
+            return False
+        if user.kind not in self._grammar.never_rebuilt:
+            return True
+        objects = self._ctx.current.objects
+        return self._grammar.parent(user, objects[user], objects) != used
 
     def _drop_pairs(self, user: ObjectId, used: ObjectId) -> Iterator[tuple[Node, Node]]:
         """What goes before ``used`` can go. A statement that drops a routine names its types."""

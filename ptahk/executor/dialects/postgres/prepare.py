@@ -65,7 +65,8 @@ def _without_adopted(live: Catalog, wanted: Catalog) -> Catalog:
         return live
     kept = {oid: facts for oid, facts in live.objects.items() if oid not in adopted}
     depends = frozenset((a, b) for a, b in live.depends if a in kept and b in kept)
-    return replace(live, objects=kept, depends=depends)
+    context = {**live.context, "adopted": frozenset(adopted)}
+    return replace(live, objects=kept, depends=depends, context=context)
 
 
 def _has(live: Catalog, link: ObjectId, oid: ObjectId) -> bool:

@@ -27,7 +27,10 @@ LAST = frozenset({"default privileges"})
 """Kinds that would reach the objects which the same plan creates."""
 
 LINKS = frozenset({"partition", "inheritance"})
-"""Links of a table to its parents; their drop comes before anything else."""
+"""Links of a table to its parents."""
+
+FIRST = LINKS | {"sequence owner"}
+"""Ties through which a statement would reach another object: cut before anything else."""
 
 _RELATION_NAMES = frozenset({"table", "view", "matview", "sequence", "index", "composite"})
 _TYPE_NAMES = frozenset({"table", "view", "matview", "composite", "enum", "domain", "range"})

@@ -46,12 +46,14 @@ def requirements(ctx: Context, child: tuple[str, ...], parent: tuple[str, ...]) 
             if not ctx.current.objects.get(own, {}).get("not_null"):
                 sql = f"ALTER TABLE {table} ALTER COLUMN {ident(oid.name[2])} SET NOT NULL"
                 yield Step(sql, "SetNotNull", owner, lock=lock)
-        elif oid.kind == "constraint" and facts["type"] == "c":
-            attached = ctx.current.context.get("attached", {})
-            held = own in ctx.current.objects or own in attached
-            if "NO INHERIT" not in facts["definition"] and not held:
-                clause = relation.constraint_clause(own, facts)
-                yield Step(f"ALTER TABLE {table} ADD {clause}", "AddCheck", owner, lock=lock)
+        elif (
+            oid.kind == "constraint"
+            and facts["type"] == "c"
+            and "NO INHERIT" not in facts["definition"]
+            and not _holds(ctx, own, facts)
+        ):
+            clause = relation.constraint_clause(own, facts)
+            yield Step(f"ALTER TABLE {table} ADD {clause}", "AddCheck", owner, lock=lock)
 
 
 def children_that_keep(ctx: Context, oid: ObjectId) -> list[tuple[str, ...]]:
@@ -69,6 +71,15 @@ def children_that_keep(ctx: Context, oid: ObjectId) -> list[tuple[str, ...]]:
             if str(own) in local and own not in ctx.desired.objects:
                 found.append(child.name)
     return [name for name in found if ObjectId("table", name) in ctx.desired.objects]
+
+
+def _holds(ctx: Context, own: ObjectId, facts: Facts) -> bool:
+    """Whether a check that a parent demands is there, and stays."""
+    if own in ctx.current.context.get("adopted", ()):
+        return True
+    attached: Facts = ctx.current.context.get("attached", {}).get(own, {})
+    same = bool(attached.get("definition") == facts["definition"])
+    return same and own not in ctx.current.objects
 
 
 class PartitionKind:
