@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,7 +61,9 @@ BEGIN
     PERFORM pg_advisory_xact_lock(4711);
   END IF;
 END $$;
-CREATE EVENT TRIGGER note_start ON ddl_command_start EXECUTE FUNCTION audit.note();
+-- DROP INDEX CONCURRENTLY has to be the first thing in its transaction, so not of every command.
+CREATE EVENT TRIGGER note_start ON ddl_command_start WHEN TAG IN ('CREATE INDEX')
+  EXECUTE FUNCTION audit.note();
 CREATE EVENT TRIGGER note_end ON ddl_command_end EXECUTE FUNCTION audit.note();
 """
 
@@ -480,9 +482,14 @@ class Bed:
             if not path.name.startswith(".") and not jobdir.ended(path)
         ]
 
-    def holder(self) -> AbstractContextManager[psycopg.Connection[Any]]:
-        """A session of somebody else's, for locks."""
-        return self.database.connect()
+    @contextmanager
+    def holding(self) -> Iterator[psycopg.Connection[Any]]:
+        """A session of somebody else's, for locks; it may die with its server."""
+        conn = psycopg.connect(self.ground.server.socket_url(self.database.name), autocommit=True)
+        try:
+            yield conn
+        finally:
+            conn.close()
 
     @contextmanager
     def gate(self, part: str, event: str = "ddl_command_end") -> Iterator[Callable[[], int]]:
@@ -490,14 +497,14 @@ class Bed:
 
         :yields: waits until a statement is held up, and answers its backend's pid.
         """
-        with self.database.connect() as holder:
-            holder.execute("SELECT pg_advisory_lock(%s)", [GATE_KEY])
-            holder.execute("INSERT INTO audit.gate VALUES (%s, %s)", [event, part])
+        with self.holding() as conn:
+            conn.execute("SELECT pg_advisory_lock(%s)", [GATE_KEY])
+            conn.execute("INSERT INTO audit.gate VALUES (%s, %s)", [event, part])
             try:
-                yield lambda: until(self._waiting, "a statement at the gate")
+                yield self.blocked
             finally:
-                if not holder.closed:
-                    holder.execute("DELETE FROM audit.gate")
+                self.ground.ready()
+                self.database.run("TRUNCATE audit.gate")
 
     def _waiting(self) -> int | None:
         rows = self.ground.rows(

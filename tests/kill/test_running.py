@@ -28,7 +28,8 @@ def held_up(bed: Bed, how: str) -> Iterator[Callable[[], int]]:
         with bed.gate("CREATE INDEX CONCURRENTLY") as waiting:
             yield waiting
     else:
-        with bed.holder() as conn, conn.transaction():
+        with bed.holding() as conn:
+            conn.execute("BEGIN")
             if how == "reader":
                 conn.execute("SELECT FROM shop.customer LIMIT 1")
             else:

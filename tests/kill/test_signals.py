@@ -64,7 +64,9 @@ def test_sigterm_to_the_job(make_bed: Callable[..., Bed], change: str, whom: str
         os.kill(runner if whom == "runner" else executor, signal.SIGTERM)
         until(lambda: backend not in dict(bed.ground.sessions()), "the cancelled session's end")
     run = bed.end(command)
-    assert run.code == 5, run
+    # An index that was being built outside a transaction leaves its remains behind.
+    assert run.code == (4 if change == "concurrent" else 5), run
+    assert "stopped on request" in run.error, run
     assert not bed.changed()
     bed.converge()
     bed.verify()

@@ -21,6 +21,7 @@ from ptahk.engine.model.status import Answer, AnswerOutcome, Retry, Status
 ATTEMPTS_MAX = 3
 """Attempts without a definite answer before a request is told so."""
 MESSAGE_MAX = 2048
+AFTER_PROOF = "Plan again: the new plan starts from what is really there."
 
 
 def refused(status: Status, s: Snapshot, refusal: Refusal, claim: Claim | None = None) -> Status:
@@ -104,7 +105,8 @@ def end_of_apply(outcome: Outcome, converged: bool) -> End:
         case Partial():
             return End("Partial", outcome.reason, outcome.message, 5)
         case Unknown():
-            return End("Unknown", outcome.reason, outcome.message, 4)
+            # The proof is done, so running it again would tell nothing new.
+            return End("Unknown", outcome.reason, outcome.message, 4, hint=AFTER_PROOF)
 
 
 def answered(

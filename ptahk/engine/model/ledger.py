@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ptahk.engine.model import reasons
 from ptahk.engine.model.fields import FieldError, cut
 from ptahk.engine.model.outcome import (
     Failed,
@@ -35,14 +36,16 @@ def judge(row: Mapping[str, Any] | None, reported: StoredOutcome) -> Outcome:
         return Unknown("OutcomeUnknown", "the ledger's row counts what cannot be")
     if row["state"] == "finished" and row.get("outcome") == "applied":
         return Succeeded()
+    why = reported.message or reported.reason
     if row.get("statementRunning") is not None:
+        # An error is no proof of no effect here: CREATE INDEX CONCURRENTLY leaves an index.
         number = row["statementRunning"]
+        how = "failed" if row["state"] == "finished" else "was interrupted"
         return Unknown(
             "OutcomeUnknown",
-            f"statement {number} of {total} runs outside a transaction and was interrupted; "
-            f"{done} before it took effect",
+            f"statement {number} of {total}, outside a transaction, {how} and may have left "
+            f"something; {done} before it took effect: {why}",
         )
-    why = reported.message or reported.reason
     if done == total and total > 0:
         # Every effect is committed; only the last mark is missing.
         return Succeeded(message=f"all {total} statements took effect ({why})")
@@ -59,7 +62,10 @@ def _without_start(reported: StoredOutcome) -> Outcome:
         return NotStarted(reported.reason, reported.message)
     if reported.reason == "AlreadyConverged":
         return NotStarted("AlreadyConverged", reported.message)
-    return NotStarted(message=f"the ledger proves that nothing ran ({reported.message})")
+    text = f"the ledger proves that nothing ran ({reported.message})"
+    if reasons.exit_code(reported.reason, 0) == 3:
+        return NotStarted(reported.reason, text)
+    return NotStarted(message=text)
 
 
 def database_of(result: Mapping[str, Any], now: datetime, request: str | None) -> Database | None:

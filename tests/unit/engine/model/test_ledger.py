@@ -57,6 +57,21 @@ def test_a_stale_refusal_keeps_its_reason() -> None:
     assert store(judge(None, stale)).reason == "StalePlan"
 
 
+def test_a_refusal_of_the_executor_keeps_its_reason_once_nothing_ran() -> None:
+    refused = StoredOutcome("Unknown", "UnfinishedAttempt", "an attempt has not been settled")
+    outcome = store(judge(None, refused))
+    assert (outcome.type, outcome.reason) == ("NotStarted", "UnfinishedAttempt")
+    assert refused.message in outcome.message
+    assert store(judge(None, UNKNOWN)).reason == "NotStarted"
+
+
+def test_a_failure_outside_a_transaction_is_told_in_the_server_s_words() -> None:
+    failed = StoredOutcome("Unknown", "StatementFailed", "canceling statement")
+    outcome = store(judge(row(state="finished", outcome="failed", statementRunning=1), failed))
+    assert "failed" in outcome.message and "canceling statement" in outcome.message
+    assert "was interrupted" in store(judge(row(statementRunning=1), failed)).message
+
+
 def test_counts_are_told() -> None:
     outcome = store(judge(row(statementsDone=2), UNKNOWN))
     assert (outcome.done, outcome.total) == (2, 3)
