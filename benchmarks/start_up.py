@@ -1,27 +1,26 @@
 """Whole-process time of cheap commands against a bare one-command typer app without pydantic.
 
 Interleaved in one run, so that a busy machine slows both alike; the median counts. The bound of
-1.3 (issue 3) is on ``digest realm`` and ``--help``; ``digest target`` is shown beside them. Run:
-``python benchmarks/start_up.py [--rounds N] [--json]``.
+1.3 (issue 3) is on ``digest realm`` and ``--help``; ``digest target`` is shown beside them. Runner
+and executor are shown as what their imports add to a bare interpreter.
 """
 
 from __future__ import annotations
 
-import argparse
 import compileall
-import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import ptahk
+from benchmarks._report import Row, median, seconds
+from benchmarks._server import PROGRAM
 
 BOUND = 1.3
 BOUNDED = ("digest realm", "--help")
+RUNNER_MAX_S = 0.06
 BARE = """
 import typer
 
@@ -42,51 +41,55 @@ COMMANDS = {
 }
 
 
-def measure(argv: list[str]) -> float:
+IMPORTS = {
+    "python": "pass",
+    "runner": "import ptahk.runner.__main__",
+    "executor": (
+        "import ptahk.executor.__main__, ptahk.executor.operations,"
+        " ptahk.executor.dialects.postgres.planning_operation"
+    ),
+}
+
+
+def _measure(argv: list[str]) -> float:
     """Seconds of one whole process, from before its start to after its end."""
     environment = {**os.environ, "DATABASE_URL": "postgresql://app:x@db.example.com/orders"}
-    start = time.perf_counter()
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=environment)
-    return time.perf_counter() - start
+    return seconds(
+        lambda: subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=environment)
+    )
 
 
-def run(rounds: int) -> dict[str, float]:
-    """Median seconds by name; ``bare`` is the yardstick."""
+def _medians(rounds: int) -> dict[str, float]:
+    """Seconds by name; ``bare`` and ``python`` are the yardsticks."""
     # pip compiles typer when it installs it; an editable ptahk is compiled here.
     compileall.compile_dir(str(Path(ptahk.__file__).parent), quiet=1)
     with tempfile.TemporaryDirectory() as place:
         bare = Path(place) / "bare.py"
         bare.write_text(BARE)
-        # The installed program, as users start it; beside its interpreter.
-        program = str(Path(sys.executable).with_name("ptahk"))
-        commands = {name: [program, *argv] for name, argv in COMMANDS.items()}
+        commands = {name: [PROGRAM, *argv] for name, argv in COMMANDS.items()}
         commands["bare"] = [sys.executable, str(bare)]
+        for name, code in IMPORTS.items():
+            commands[name] = [sys.executable, "-I", "-c", code]
         times: dict[str, list[float]] = {name: [] for name in commands}
         for argv in commands.values():
-            measure(argv)  # warm the file cache and the compiled modules
+            _measure(argv)  # warm the file cache and the compiled modules
         for _ in range(rounds):
             for name, argv in commands.items():
-                times[name].append(measure(argv))
-    return {name: statistics.median(values) for name, values in times.items()}
+                times[name].append(_measure(argv))
+    return {name: median(values) for name, values in times.items()}
 
 
-def main() -> int:
-    """Print the figures; exit 1 when a command is beyond the bound."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    medians = run(options.rounds)
-    ratios = {name: medians[name] / medians["bare"] for name in COMMANDS}
-    if options.json:
-        print(json.dumps({"bound": BOUND, "secondsMedian": medians, "ratio": ratios}, indent=2))
-    else:
-        print(f"{'bare typer app':<16} {medians['bare'] * 1000:7.1f} ms")
-        for name in COMMANDS:
-            limit = f" (at most {BOUND})" if name in BOUNDED else ""
-            print(f"{name:<16} {medians[name] * 1000:7.1f} ms  x{ratios[name]:.2f}{limit}")
-    return 0 if all(ratios[name] <= BOUND for name in BOUNDED) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def rows(rounds: int, version: int) -> list[Row]:
+    """The figures. ``version`` plays no part."""
+    middle = _medians(rounds * 5)
+    found = [Row("bare typer app, whole process", middle["bare"] * 1e3, "ms")]
+    for name in COMMANDS:
+        found.append(Row(f"ptahk {name}, whole process", middle[name] * 1e3, "ms"))
+        bound = BOUND if name in BOUNDED else None
+        found.append(Row(f"ptahk {name}, against it", middle[name] / middle["bare"], "x", bound))
+    runner, executor = (middle[each] - middle["python"] for each in ("runner", "executor"))
+    return [
+        *found,
+        Row("runner: start beyond bare Python", runner * 1e3, "ms", RUNNER_MAX_S * 1e3),
+        Row("executor: start beyond bare Python", executor * 1e3, "ms"),
+    ]

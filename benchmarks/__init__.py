@@ -1,0 +1,1 @@
+"""What ptahk costs, measured: ``python -m benchmarks``, or ``make bench``."""

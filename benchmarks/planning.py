@@ -1,0 +1,113 @@
+"""A plan that finds nothing to do, of 1,000 tables: against psql, and with kept facts.
+
+In every round psql loads the file into an empty database. Then, on a database that has it:
+``ptahk plan`` with an empty state directory (cold: it loads the declaration into a scratch
+database), ``ptahk plan`` with the facts kept, and the same operation as a runner alone, since only
+its own result has its timings (a plan that is known already is not published twice). Same server,
+one after the other; medians.
+
+``planning`` is what the executor counts (``timingsSeconds`` of the summary): reading the kept
+facts, reading the live facts twice, comparing and fingerprinting both times. What is not in it:
+starting the processes, connecting, the advisory lock, the engine's passes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks._report import Row, median, seconds
+from benchmarks._schema import TABLES, declaration
+from benchmarks._server import Place, place
+from ptahk.wire import jobspec
+from tests.kit.databases import Database
+from tests.kit.operations import Operator, operator
+
+COLD_MAX = 1.3
+PLANNING_MAX_S = 0.3
+
+
+_SHOWN_S = 0.005
+
+
+@dataclass
+class _Bench:
+    """One database that has the declaration already, and what was measured on it."""
+
+    spot: Place
+    file: Path
+    url: str
+    runners: dict[str, Operator]
+    times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def round(self) -> None:
+        """Everything once, one after the other."""
+        loaded: list[Database] = []
+        self.times["psql"].append(seconds(lambda: loaded.append(self.spot.psql(self.file))))
+        loaded[0].drop()
+        with tempfile.TemporaryDirectory(dir=self.spot.folder) as empty:
+            self.times["cold"].append(seconds(lambda: self._plan(Path(empty))))
+        self.times["kept"].append(seconds(lambda: self._plan(self.spot.folder / "state")))
+        for name, runner in self.runners.items():
+            self._operation(name, runner)
+
+    def _plan(self, state: Path) -> None:
+        arguments = ("--engine", "postgresql", "--schema", str(self.file), "--exit-code")
+        self.spot.ptahk(self.url, state, "plan", *arguments)
+
+    def _operation(self, name: str, runner: Operator) -> None:
+        done = runner.plan(self.file.read_text(), deadline_s=600)
+        if done.reason is not None or done.statements:
+            raise RuntimeError(f"no empty plan: {done.frame['error']}")
+        timings = done.result["summary"]["timingsSeconds"]
+        for step, spent in timings.items():
+            self.times[f"{name}: {step}"].append(spent)
+        self.times[f"{name} in all"].append(sum(timings.values()))
+
+    def steps(self, name: str) -> str:
+        """The medians of the executor's steps, as a note."""
+        found = {
+            step.removeprefix(f"{name}: "): median(spent)
+            for step, spent in self.times.items()
+            if step.startswith(f"{name}: ")
+        }
+        return ", ".join(f"{step} {s:.3f}" for step, s in found.items() if s >= _SHOWN_S)
+
+
+def rows(rounds: int, version: int) -> list[Row]:
+    """The figures. The first round only warms up."""
+    with place(version) as spot:
+        file = spot.folder / "schema.sql"
+        file.write_text(declaration())
+        url = spot.psql(file).url()
+        kept = {jobspec.CACHE_DIR: str(spot.folder / "facts")}
+        with (
+            operator(url, spot.folder) as cold,
+            operator(url, spot.folder, environment=kept) as warm,
+        ):
+            bench = _Bench(spot, file, url, {"cold": cold, "kept": warm})
+            bench.round()
+            bench.times.clear()
+            for _ in range(rounds):
+                bench.round()
+    return _report(bench)
+
+
+def _report(bench: _Bench) -> list[Row]:
+    times = bench.times
+    middle = {name: median(values) for name, values in times.items()}
+    ratio = median(c / p for c, p in zip(times["cold"], times["psql"], strict=True))
+    head = f"empty plan of {TABLES} tables"
+    return [
+        Row(f"psql loads {TABLES} tables", middle["psql"], "s"),
+        Row(f"{head}, cold: whole process", middle["cold"], "s"),
+        Row(f"{head}, cold: against psql", ratio, "x", COLD_MAX),
+        Row(f"{head}, cold: executor", middle["cold in all"], "s", note=bench.steps("cold")),
+        Row(f"{head}, facts kept: whole process", middle["kept"], "s"),
+        Row(
+            f"{head}, facts kept: planning", middle["kept in all"], "s", PLANNING_MAX_S,
+            bench.steps("kept"),
+        ),
+    ]  # fmt: skip
