@@ -145,6 +145,8 @@ def test_an_ordinary_role_plans_and_applies(database: Database, tmp_path: Path) 
             "CREATE VIEW app.v AS SELECT id FROM app.a;"
             f"ALTER TABLE app.a OWNER TO {role.name}; GRANT SELECT ON app.a TO PUBLIC;"
         )
+    left = "SELECT datname FROM pg_database d JOIN pg_roles r ON r.oid = datdba WHERE rolname = %s"
+    assert database.rows(left, role.name) == []
 
 
 def test_a_read_only_role_observes(database: Database, tmp_path: Path) -> None:
@@ -235,9 +237,13 @@ def test_the_desired_facts_are_kept_and_damage_is_noticed(
 
 
 def test_strays_past_their_deadline_are_swept_and_no_others(
-    database: Database, one: Operator
+    database: Database, tmp_path: Path
 ) -> None:
-    """The deadline stands in the comment; before that is written, in the name."""
+    """The deadline stands in the comment; before that is written, in the name.
+
+    A role of its own: nobody else sweeps what it owns.
+    """
+    role = database.role(create_database=True)
     unique = secrets.token_hex(12)
     old, young, past, coming, foreign = names = [
         *(f"ptahk_scratch_{first}{unique}" for first in ("00000000", "00000001")),
@@ -245,11 +251,12 @@ def test_strays_past_their_deadline_are_swept_and_no_others(
         f"ptahk_scratch_mine_{unique}",
     ]
     for each in names:
-        database.run(f"CREATE DATABASE {each}")
+        database.run(f"CREATE DATABASE {each}", role)
     for each, deadline in ((old, 1), (young, 9999999999)):
         note = f'{{"ptahk": "scratch/1", "deadline": {deadline}}}'
-        database.run(f"COMMENT ON DATABASE {each} IS '{note}'")
-    one.plan("CREATE TABLE public.a ();")
+        database.run(f"COMMENT ON DATABASE {each} IS '{note}'", role)
+    with operator(database.url(role), tmp_path) as theirs:
+        theirs.plan("")
     left = database.rows("SELECT datname FROM pg_database WHERE datname = ANY(%s)", names)
     for (each,) in left:
         database.run(f"DROP DATABASE {each}")
