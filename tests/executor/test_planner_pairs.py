@@ -17,7 +17,7 @@ from tests.kit.budget import scaled
 __all__ = ["bench", "shared_bench"]
 
 BATCH = 10
-PAIRS = 240
+PAIRS = 120
 """Of each version in a default run; each with and without rows by turns."""
 
 

@@ -255,8 +255,8 @@ def _is_live(ctx: Context, oid: ObjectId) -> bool:
     """True where the declared type exists already, and means the same."""
     return all(
         ctx.current.objects.get(used) == ctx.desired.objects.get(used)
-        for user, used in ctx.desired.depends
-        if user == oid and used.kind in ("enum", "domain", "composite", "range")
+        for used in relation.uses(ctx.desired, oid)
+        if used.kind in ("enum", "domain", "composite", "range")
     )
 
 

@@ -59,12 +59,11 @@ class DefaultKind:
         column = ObjectId("column", oid.name)
         if column not in ctx.current.objects:
             return
-        for sequence in sorted(ctx.desired.objects):
-            facts = ctx.desired.objects[sequence]
-            if sequence.kind != "sequence" or sequence in ctx.current.objects:
-                continue
-            if (oid, sequence) in ctx.desired.depends and "-" not in facts.get("increment", ""):
-                yield advance(oid, sequence.name, facts)
+        for sequence in relation.uses(ctx.desired, oid):
+            if sequence.kind == "sequence" and sequence not in ctx.current.objects:
+                facts = ctx.desired.objects[sequence]
+                if "-" not in facts.get("increment", ""):
+                    yield advance(oid, sequence.name, facts)
 
 
 def advance(oid: ObjectId, sequence: tuple[str, ...], options: Facts) -> Step:

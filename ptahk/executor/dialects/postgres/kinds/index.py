@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ptahk.executor.dialects.postgres.kinds import relation
@@ -278,7 +279,8 @@ def _replace(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> list[Step]:
         f"ALTER INDEX {index} RENAME TO {ident(oid.name[1])}", "RenameIndex", oid, lock=lock
     )
     steps = _duplicates(oid, new) if new.get("unique") and _live(ctx, oid, new) else []
-    steps += [_build(ctx, oid, name, new), _drop(ctx, oid, oid.name[1], old), rename]
+    dropped = _drop(ctx, oid, oid.name[1], old)
+    steps += [_build(ctx, oid, name, new), replace(dropped, severity="safe", reason=""), rename]
     return steps + _settings(oid, {}, new)
 
 

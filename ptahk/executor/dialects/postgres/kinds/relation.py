@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ptahk.executor.dialects.postgres.quote import clip, ident, qualified
-from ptahk.executor.planning.model import Context, Facts, ObjectId, Step
+from ptahk.executor.planning.model import Catalog, Context, Facts, ObjectId, Step
 
 TINY_BYTES_MAX = 64 * 1024
 """Up to here a table is checked or indexed faster than an online form can be set up."""
@@ -41,11 +42,26 @@ def online(ctx: Context, table: ObjectId) -> bool:
     return ctx.current.sizes_bytes.get(table, 0) > TINY_BYTES_MAX
 
 
+def uses(catalog: Catalog, oid: ObjectId) -> Sequence[ObjectId]:
+    """What ``oid`` depends on directly."""
+    return _uses(catalog.depends).get(oid, ())
+
+
+@lru_cache(maxsize=4)
+def _uses(depends: frozenset[tuple[ObjectId, ObjectId]]) -> dict[ObjectId, list[ObjectId]]:
+    found: dict[ObjectId, list[ObjectId]] = {}
+    for user, used in depends:
+        found.setdefault(user, []).append(used)
+    for each in found.values():
+        each.sort()
+    return found
+
+
 def all_live(ctx: Context, oid: ObjectId) -> bool:
     """True where everything that ``oid`` is to use is there already and means the same, so that
     its expressions can be tried before the first statement."""
-    for one, other in ctx.desired.depends:
-        if one != oid or other.kind in ("schema", "table", "constraint"):
+    for other in uses(ctx.desired, oid):
+        if other.kind in ("schema", "table", "constraint"):
             continue
         was, now = ctx.current.objects.get(other), ctx.desired.objects.get(other)
         if was is None or now is None or was.get("type") != now.get("type"):
