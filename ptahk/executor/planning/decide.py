@@ -66,9 +66,10 @@ def decide(ctx: Context, grammar: Grammar, forced: Iterable[ObjectId] = ()) -> D
         round_ctx = replace(ctx, rebuilt=frozenset(made.rebuilt))
         made.refusals.clear()
         made.alters.clear()
+        near = {user for used in made.rebuilt for user in users.get(used, ())}
         for oid in sorted(asked):
             if oid not in made.rebuilt:
-                _ask(round_ctx, grammar, made, oid, users)
+                _ask(round_ctx, grammar, made, oid, users, oid in near)
         _carry_on(round_ctx, grammar, made, asked, users)
         if (len(made.rebuilt), len(asked)) == before:
             _drop_needless_asides(made, grammar, users)
@@ -112,9 +113,9 @@ def _ask(
     made: Decisions,
     oid: ObjectId,
     users: Mapping[ObjectId, list[ObjectId]],
+    uses_rebuilt: bool,
 ) -> None:
     old, new = ctx.current.objects[oid], ctx.desired.objects[oid]
-    uses_rebuilt = any(oid in users.get(x, ()) for x in ctx.rebuilt) if ctx.rebuilt else False
     if not uses_rebuilt and _own(old) == _own(new):
         if old != new:
             made.alters[oid] = Alter([])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import islice
 
 from ptahk.executor.dialects.postgres import renames, shape
 from ptahk.executor.dialects.postgres.catalog import fingerprint
@@ -14,7 +15,15 @@ from ptahk.executor.dialects.postgres.prepare import Sides, prepare
 from ptahk.executor.dialects.postgres.quote import qualified
 from ptahk.executor.planning.document import Statement
 from ptahk.executor.planning.groups import number
-from ptahk.executor.planning.model import Catalog, Context, ObjectId, PlanRefusal, Policy, Step
+from ptahk.executor.planning.model import (
+    Catalog,
+    Context,
+    Facts,
+    ObjectId,
+    PlanRefusal,
+    Policy,
+    Step,
+)
 from ptahk.executor.planning.plan import CHECK, make_steps
 
 LOCK_CAPACITY_DEFAULT = 6400
@@ -22,6 +31,9 @@ LOCK_CAPACITY_DEFAULT = 6400
 
 LARGE_BYTES_MIN = 1024**3
 """Above this a rewrite or an index build wants a deadline that a person chose (C-10.8)."""
+
+HINTS_MAX = 20
+"""Mentions of a possible rename; more would bury the plan."""
 
 RETYPE = "AlterColumnType"
 
@@ -71,7 +83,7 @@ def plan(
     if sides.current.objects == sides.desired.objects:
         return PlanResult((), (), (), {}, observed, expected)
     differences = tuple(_differences(sides))
-    hints = list(_rename_hints(sides)) if not policy.renames else []
+    hints = list(islice(_rename_hints(sides), HINTS_MAX)) if not policy.renames else []
     renamed = renames.apply(sides.current, sides.desired, policy)
     sides = replace(sides, current=renamed.current)
     ctx = context_of(sides.current, sides.desired, policy)
@@ -250,22 +262,29 @@ def _too_long(
 def _rename_hints(sides: Sides) -> Iterable[str]:
     """A drop beside a like-shaped create may have been meant as a rename; never guessed."""
     live, declared = sides.current.objects, sides.desired.objects
-    gone = [o for o in live if o not in declared and o.kind in ("table", "column")]
-    fresh = [o for o in declared if o not in live and o.kind in ("table", "column")]
-    for old in sorted(gone):
-        for new in sorted(fresh):
-            if old.kind != new.kind:
-                continue
-            if old.kind == "column":
-                alike = old.name[:2] == new.name[:2] and live[old]["type"] == declared[new]["type"]
-            else:
-                alike = _columns(live, old) == _columns(declared, new)
-            if alike:
+    gone, fresh = _by_shape(live, declared), _by_shape(declared, live)
+    for key in sorted(gone.keys() & fresh.keys(), key=str):
+        for old in gone[key]:
+            for new in fresh[key]:
                 yield (
                     f"if {old} was meant to become {new}, say so in policy.renames:"
                     f" {'.'.join(old.name)} to {'.'.join(new.name)}"
                 )
 
 
-def _columns(objects: Mapping[ObjectId, object], table: ObjectId) -> set[str]:
-    return {o.name[2] for o in objects if o.kind == "column" and o.name[:2] == table.name}
+def _by_shape(
+    objects: Mapping[ObjectId, Facts], others: Mapping[ObjectId, Facts]
+) -> dict[tuple[object, ...], list[ObjectId]]:
+    """Tables by the names of their columns, columns by table and type, that ``others`` lacks."""
+    columns: dict[tuple[str, ...], list[str]] = {}
+    found: dict[tuple[object, ...], list[ObjectId]] = {}
+    for oid, facts in objects.items():
+        if oid.kind == "column":
+            table = ObjectId("table", oid.name[:2])
+            if table not in others:
+                columns.setdefault(table.name, []).append(oid.name[2])
+            elif oid not in others and table in objects:
+                found.setdefault(("column", *table.name, facts["type"]), []).append(oid)
+    for name, names in columns.items():
+        found.setdefault(("table", *sorted(names)), []).append(ObjectId("table", name))
+    return found

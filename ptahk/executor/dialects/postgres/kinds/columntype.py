@@ -125,10 +125,8 @@ def change(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> Alter | PlanR
 
 
 def _rebuilt_type(ctx: Context, oid: ObjectId) -> ObjectId | None:
-    for used in sorted(ctx.rebuilt):
-        if used.kind in ("enum", "domain", "composite", "range") and (
-            (oid, used) in ctx.current.depends
-        ):
+    for used in relation.uses(ctx.current, oid) if ctx.rebuilt else ():
+        if used in ctx.rebuilt and used.kind in ("enum", "domain", "composite", "range"):
             return used
     return None
 
@@ -247,8 +245,14 @@ def _wider(one: Type, two: Type) -> bool:
 
 def _value_check(oid: ObjectId, where: str, new: Facts) -> str:
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
-    text = literal(f"column {qualified(oid.name)} holds %L, which does not fit {new['type']}")
+    text = _message(oid, f"does not fit {new['type']}")
     return f"SELECT pg_catalog.format({text}, {column}::text) FROM {table} WHERE {where} LIMIT 1"
+
+
+def _message(oid: ObjectId, why: str) -> str:
+    """A literal for ``format``, with one place for the value; names may hold a percent sign."""
+    name, why = (text.replace("%", "%%") for text in (qualified(oid.name), why))
+    return literal(f"column {name} holds %L, which {why}")
 
 
 def _is_live(ctx: Context, oid: ObjectId) -> bool:
@@ -263,9 +267,7 @@ def _is_live(ctx: Context, oid: ObjectId) -> bool:
 def _no_values(oid: ObjectId, new: Facts) -> str:
     """A type that the plan is yet to make cannot be tried on the values that are there."""
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
-    text = literal(
-        f"column {qualified(oid.name)} holds %L, which does not convert to {new['type']}"
-    )
+    text = _message(oid, f"does not convert to {new['type']}")
     return (
         f"SELECT pg_catalog.format({text}, {column}::text) FROM {table}"
         f" WHERE {column} IS NOT NULL LIMIT 1"
@@ -291,7 +293,7 @@ def _enum_check(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> str:
         return _cast_check(oid, parse(old["type"]), parse(new["type"]), new)
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     among = ", ".join(literal(label) for label in labels)
-    text = literal(f"column {qualified(oid.name)} holds %L, which {new['type']} does not have")
+    text = _message(oid, f"{new['type']} does not have")
     if new["type"].endswith("[]"):
         return (
             f"SELECT pg_catalog.format({text}, v) FROM {table},"
