@@ -146,3 +146,37 @@ def test_the_password_is_written_nowhere(
     assert len(seen) > 20
     for spelling in spellings():
         assert not [text[:200] for text in seen if spelling in text]
+
+
+def test_values_of_a_column_with_any_name_are_checked(database: Database, one: Operator) -> None:
+    column = quoted("%s %% %(x)s")
+    text = (
+        f"CREATE TYPE public.{quoted('%L')} AS ENUM ({{}}); CREATE TABLE public.a ({column} {{}})"
+    )
+    database.run(text.format("'one'", "text"))
+    database.run("INSERT INTO public.a VALUES ('longer')")
+    policy = JobPolicy(allow_destructive=True)
+    for declared_type in ("varchar(3)", f"public.{quoted('%L')}"):
+        done = one.plan(text.format("'one'", declared_type), policy=policy)
+        assert done.reason == "DataDoesNotFit"
+        assert "'longer'" in done.message
+        assert "%s %% %(x)s" in done.message
+    database.run(f"UPDATE public.a SET {column} = 'one'")
+    one.converge(text.format("'one'", "varchar(3)"), policy=policy)
+    one.converge(text.format("'one'", f"public.{quoted('%L')}"), policy=policy)
+
+
+def test_rows_that_a_policy_hides_are_not_taken_for_no_rows(
+    database: Database, tmp_path: Path
+) -> None:
+    role = database.role(owns=("app",), create_database=True, create_schema=True)
+    text = (
+        "CREATE SCHEMA app; CREATE TABLE app.a (n {});"
+        "ALTER TABLE app.a ENABLE ROW LEVEL SECURITY; ALTER TABLE app.a FORCE ROW LEVEL SECURITY;"
+    )
+    policy = JobPolicy(allow_destructive=True)
+    with operator(database.url(role), tmp_path, policy=policy) as theirs:
+        theirs.converge(text.format("text"))
+        database.run("INSERT INTO app.a VALUES ('longer')")
+        done = theirs.plan(text.format("varchar(3)"))
+    assert (done.exit_code, done.reason) == (3, "DataNotReadable"), done.frame["error"]

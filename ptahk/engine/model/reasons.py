@@ -210,6 +210,8 @@ _TABLE: Final = (
      "Change the rows that the message names, then plan again."),
     ("DataDoesNotFit", 3, "Stored values do not fit the declared schema.",
      "Change the rows that the message names, then plan again."),
+    ("DataNotReadable", 3, "This role may not see all the rows that a change must fit.",
+     "Plan and apply as a role that row-level security does not hide rows from."),
     ("UnstablePlan", 3, "Two inspections in a row gave two plans.",
      "Plan again when nothing else changes the schema."),
     ("PlanUnproven", 3, "The plan fails, or does not reach the declaration, in rehearsal.",

@@ -255,6 +255,12 @@ def _message(oid: ObjectId, why: str) -> str:
     return literal(f"column {name} holds %L, which {why}")
 
 
+def _message(oid: ObjectId, why: str) -> str:
+    """A literal for ``format``, with one place for the value; names may hold a percent sign."""
+    name, why = (text.replace("%", "%%") for text in (qualified(oid.name), why))
+    return literal(f"column {name} holds %L, which {why}")
+
+
 def _is_live(ctx: Context, oid: ObjectId) -> bool:
     """True where the declared type exists already, and means the same."""
     return all(
