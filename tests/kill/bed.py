@@ -504,7 +504,7 @@ class Bed:
                 yield self.blocked
             finally:
                 self.ground.ready()
-                self.database.run("TRUNCATE audit.gate")
+                self.database.run("DELETE FROM audit.gate")
 
     def _waiting(self) -> int | None:
         rows = self.ground.rows(
