@@ -52,12 +52,16 @@ def name_of(text: str, in_target: bool) -> str:
     return "statement" if in_target else "load"
 
 
+def is_scratch(connection: Any) -> bool:
+    return str(connection.info.dbname).startswith("ptahk_scratch_")
+
+
 def main() -> int:
     point = Point.decode(sys.argv[1])
     steps = Steps(point, "executor")
     read_command, write = program._read_command, program._write
     execute = psycopg.Connection.execute
-    last = ""
+    last: dict[int, str] = {}
 
     def reading() -> dict[str, Any]:
         command = read_command()
@@ -66,13 +70,13 @@ def main() -> int:
             return command
 
     def executing(self: Any, query: Any, *args: Any, **options: Any) -> Any:
-        nonlocal last
-        name = name_of(str(query), not self.info.dbname.startswith("ptahk_scratch_"))
-        before, last = last, name
+        scratch = is_scratch(self)
+        name = name_of(str(query), not scratch)
+        before, last[id(self)] = last.get(id(self)), name
         if name == before == READ:
             return execute(self, query, *args, **options)
         backend = self.info.backend_pid
-        with steps.step(name, backend):
+        with steps.step(f"{SCRATCH}{name}" if scratch else name, backend):
             return execute(self, query, *args, **options)
 
     def writing(data: bytes) -> None:

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -21,6 +22,8 @@ EVERYBODY = ("cli", "runner", "executor")
 """What a reboot of the machine kills; the database's server is another machine."""
 GONE_S = 20.0
 """A killed process is gone in moments; this is how long to wait before saying that it is not."""
+SCRATCH = "scratch."
+"""How the names of the steps in a scratch database begin; they go on beside those in the target."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Steps:
         self._process = process
         self.operation = operation
         self._seen: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def step(self, name: str, backend: int = 0) -> Iterator[None]:
@@ -89,7 +93,9 @@ class Steps:
 
     def reached(self, name: str) -> int:
         """Count a step and write it down."""
-        number = self._seen[self.operation, name] = self._seen.get((self.operation, name), 0) + 1
+        with self._lock:
+            number = self._seen.get((self.operation, name), 0) + 1
+            self._seen[self.operation, name] = number
         if self._point.steps:
             line = f"{self._process} {self.operation or '-'} {name} {number}\n"
             fd = os.open(self._point.steps, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

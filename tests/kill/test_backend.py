@@ -9,32 +9,34 @@ from collections.abc import Callable
 import pytest
 
 from tests.kill.bed import Bed
-from tests.kill.matrix import names, points
+from tests.kill.matrix import THOROUGH, names, points, thorough
 from tests.kill.points import Point
 
 pytestmark = pytest.mark.pg(18)
 
+QUIET = ("ledger-ddl", "read", "constraints")
 TERMINATED = [
     *points(
-        "groups-planned", "executor", ("Apply",), without=("rollback", "ledger-ddl", "document"),
-        victims=("backend",),
+        "groups-planned", "executor", ("Apply",),
+        without=("rollback", "start", "document", *thorough(QUIET)), victims=("backend",),
     ),
     *points("groups-planned", "executor", ("Apply",), ("after",), only=("commit",),
             victims=("backend",)),
 ]  # fmt: skip
 CRASHED = [
     *points(
-        "groups-planned", "executor", ("Apply",), only=("ledger-row", "statement", "progress"),
-        victims=("server",),
+        "groups-planned", "executor", ("Apply",),
+        only=("ledger-row", "statement", *(("progress",) if THOROUGH else ())), victims=("server",),
     ),
     *points(
         "groups-planned", "executor", ("Apply",), ("after",),
-        only=("lock", "commit", "intent", "statement"), victims=("server",),
+        only=("commit", "intent", *(("lock", "statement") if THOROUGH else ())),
+        victims=("server",),
     ),
 ]  # fmt: skip
 READING = [
-    *points("single", "executor", ("Plan",), ("after",), only=("lock", "scratch-create", "load"),
-            victims=("backend",)),
+    *points("single-uncached", "executor", ("Plan",), ("after",),
+            only=("lock", "scratch-create", "scratch.load"), victims=("backend",)),
     *points("single-planned", "executor", ("Prove",), ("after",), only=("lock", "commit"),
             victims=("backend",)),
     *points("single-planned", "executor", ("Prove",), ("after",), only=("lock", "commit"),

@@ -9,16 +9,17 @@ from collections.abc import Callable
 import pytest
 
 from tests.kill.bed import Bed
-from tests.kill.matrix import names, points
+from tests.kill.matrix import names, points, thorough
 from tests.kill.points import EVERYBODY, Point
 
 pytestmark = pytest.mark.pg(18)
 
+QUIET = ("ledger-ddl", "read", "constraints", "begin")
 LATE = ("ledger-row", "commit", "intent", "statement", "document")
 """Steps after which the world differs from before the next one."""
 
 APPLY = [
-    *points("groups-planned", "executor", ("Apply",), without=("rollback", "ledger-ddl")),
+    *points("groups-planned", "executor", ("Apply",), without=("rollback", *thorough(QUIET))),
     *points("groups-planned", "executor", ("Apply",), ("after",), only=LATE),
     *points("groups-planned", "executor", ("Apply",), ("during",), only=("document",)),
 ]
@@ -51,10 +52,12 @@ ORPHAN = [
         victims=("runner",),
     ),
 ]  # fmt: skip
-SCRATCH = ("scratch-create", "scratch-comment", "scratch-drop", "load")
+SCRATCHES = ("scratch-create", "scratch-comment", "scratch-drop")
 PLAN = [
-    *points("single", "executor", ("Plan",), only=("lock", *SCRATCH, "document")),
-    *points("single", "executor", ("Plan",), ("after",), only=SCRATCH),
+    *points("single-uncached", "executor", ("Plan",), only=("lock", *SCRATCHES, "document")),
+    *points(
+        "single-uncached", "executor", ("Plan",), ("after",), only=(*SCRATCHES, "scratch.load")
+    ),
 ]
 PROVE = [
     *points("single-planned", "executor", ("Prove",), without=("rollback", "read")),

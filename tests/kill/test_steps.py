@@ -11,12 +11,11 @@ from tests.kill.points import Point
 
 
 @pytest.mark.pg(18)
-@pytest.mark.parametrize(
-    ("record", "planned"),
-    [*((name, False) for name in CHANGES), *((f"{name}-planned", True) for name in CHANGES)],
-)
-def test_every_step_has_a_name(make_bed: Callable[..., Bed], record: str, planned: bool) -> None:
-    bed = make_bed(record.removesuffix("-planned"), planned=planned)
+@pytest.mark.parametrize("start", ["", "-planned", "-uncached"])
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_every_step_has_a_name(make_bed: Callable[..., Bed], change: str, start: str) -> None:
+    record = f"{change}{start}"
+    bed = make_bed(change, planned=start == "-planned", cached=start != "-uncached")
     run = bed.run(point=Point(steps=str(bed.steps)))
     assert run.code == 0, run
     bed.verify()
