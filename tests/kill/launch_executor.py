@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import psycopg
 
 from ptahk.executor import __main__ as program
-from tests.kill.points import SCRATCH, Point, Steps, replace  # noqa: E402
+from tests.kill.points import SCRATCH, Point, Steps, replace
 
 NAMES = (
     ("pg_try_advisory_lock", "lock"),
