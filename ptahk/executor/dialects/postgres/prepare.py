@@ -132,22 +132,35 @@ def _undeclared_partitions(
 
 
 def _owned(live: Catalog, wanted: Catalog, policy: Policy) -> Iterable[tuple[ObjectId, Facts]]:
-    """Owners as they will be: who loaded the declaration stands for who runs the plan."""
+    """Owners as they will be: who loaded the declaration stands for who runs the plan.
+
+    A sequence that belongs to a column belongs to whoever owns the table, and only so.
+    """
+    owners: dict[ObjectId, Facts] = {}
+    for oid, facts in wanted.objects.items():
+        if _has_owner(oid):
+            owners[oid] = _with_owner(live, wanted, policy, oid, facts)
+    for oid, facts in wanted.objects.items():
+        given = owners.get(oid, facts)
+        if oid.kind == "sequence" and "owned_by" in facts:
+            table = owners.get(ObjectId("table", tuple(facts["owned_by"][:2])), {})
+            if "owner" in table:
+                given = {**facts, "owner": table["owner"]}
+        yield oid, given
+
+
+def _with_owner(
+    live: Catalog, wanted: Catalog, policy: Policy, oid: ObjectId, facts: Facts
+) -> Facts:
     stated: Mapping[str, Any] = wanted.context.get("stated", {})
     user, loader = live.context.get("user"), wanted.context.get("user")
+    if user is None or "owner" in stated.get(str(oid), ()):
+        return facts
     managed = policy.privileges == "Managed"
-    for oid, facts in wanted.objects.items():
-        if oid.kind == "sequence" and "owned_by" in facts:
-            table = wanted.objects.get(ObjectId("table", tuple(facts["owned_by"][:2])), {})
-            owner = table.get("owner", facts.get("owner"))
-            yield oid, {**facts, "owner": owner} if owner is not None else facts
-            continue
-        if user is not None and _has_owner(oid) and "owner" not in stated.get(str(oid), ()):
-            unknown = "owner" not in facts and not managed
-            if unknown or (facts.get("owner") == loader and managed and loader != user):
-                yield oid, {**facts, "owner": user}
-                continue
-        yield oid, facts
+    unknown = "owner" not in facts and not managed
+    if unknown or (managed and facts.get("owner") == loader and loader != user):
+        return {**facts, "owner": user}
+    return facts
 
 
 def _has_owner(oid: ObjectId) -> bool:
