@@ -175,6 +175,24 @@ def test_a_stored_value_that_the_new_type_lacks(bench: Bench) -> None:
     ]
 
 
+def test_values_that_a_domain_does_not_let_in(bench: Bench) -> None:
+    """Named before anything runs, whether the domain comes or only gets stricter."""
+    new = "create domain d as int check (value < 100); create table x (value text, d d);"
+    bench.live.run("create table x (value text, d text);")
+    bench.declared.run(new)
+    bench.live.run("insert into x values ('7', '7'), (null, null)")
+    made = bench.plan(DECLARED)
+    for wrong, said in (("500", r"public\.x\.d.*500"), ("seven", "seven")):
+        bench.live.run(f"insert into x (d) values ('{wrong}')")
+        with pytest.raises(DataRefused, match=said):
+            bench.apply(made.statements)
+        bench.live.run(f"delete from x where d = '{wrong}'")
+    bench.converge(DECLARED)
+    bench.declared.run("alter domain d add constraint more check (value > 8)")
+    with pytest.raises(DataRefused, match=r"public\.x\.d.*7.*more"):
+        bench.apply(bench.plan(DECLARED).statements)
+
+
 def test_values_are_used_only_after_a_commit(bench: Bench) -> None:
     made = _between(
         bench,

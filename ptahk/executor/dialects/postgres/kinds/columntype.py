@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ptahk.executor.dialects.postgres.kinds import lineage, relation, retype
+from ptahk.executor.dialects.postgres.kinds import lineage, relation, retype, values
 from ptahk.executor.dialects.postgres.quote import ident, literal, qualified
 from ptahk.executor.planning.model import (
     Alter,
@@ -185,12 +185,12 @@ def _judge(
     if new.get("enum") or (remade and retype.enum_under(ctx.desired, new["type"])):
         check = _enum_check(ctx, oid, old, new)
         return "warning", f"{rewrite}; values are converted through text", check
-    if remade is not None or old["type"] == new["type"]:
+    if old["type"] == new["type"]:
         return "warning", rewrite if remade else "indexes on the column are rebuilt", ""
     one, two = parse(old["type"]), parse(new["type"])
     if one.array != two.array:
         live = _is_live(ctx, oid)
-        check = _cast_check(oid, one, two, new) if live else _no_values(oid, new)
+        check = _cast_check(oid, one, two, new) if live else _no_values(ctx, oid, new)
         return "destructive", f"{rewrite}; values may not convert", check
     if two.base == "text" and not one.array:
         quiet = one.base in ("character varying", "text")
@@ -209,7 +209,7 @@ def _judge(
         return "warning", rewrite, ""
     reason = f"{rewrite}; values may change or not convert"
     if not _is_live(ctx, oid):
-        return "destructive", reason, _no_values(oid, new)
+        return "destructive", reason, _no_values(ctx, oid, new)
     return "destructive", reason, _cast_check(oid, one, two, new)
 
 
@@ -255,12 +255,6 @@ def _message(oid: ObjectId, why: str) -> str:
     return literal(f"column {name} holds %L, which {why}")
 
 
-def _message(oid: ObjectId, why: str) -> str:
-    """A literal for ``format``, with one place for the value; names may hold a percent sign."""
-    name, why = (text.replace("%", "%%") for text in (qualified(oid.name), why))
-    return literal(f"column {name} holds %L, which {why}")
-
-
 def _is_live(ctx: Context, oid: ObjectId) -> bool:
     """True where the declared type exists already, and means the same."""
     return all(
@@ -270,8 +264,14 @@ def _is_live(ctx: Context, oid: ObjectId) -> bool:
     )
 
 
-def _no_values(oid: ObjectId, new: Facts) -> str:
-    """A type that the plan is yet to make cannot be tried on the values that are there."""
+def _no_values(ctx: Context, oid: ObjectId, new: Facts) -> str:
+    """A type that the plan is yet to make cannot be tried on the values that are there.
+
+    Of a domain, what it is made of can.
+    """
+    made_of = values.converts_to_domain(ctx, oid, new["type"])
+    if made_of is not None:
+        return made_of
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     text = _message(oid, f"does not convert to {new['type']}")
     return (
@@ -295,7 +295,7 @@ def _enum_check(ctx: Context, oid: ObjectId, old: Facts, new: Facts) -> str:
         return ""
     if old["type"].endswith("[]") != new["type"].endswith("[]"):
         if not _is_live(ctx, oid):
-            return _no_values(oid, new)
+            return _no_values(ctx, oid, new)
         return _cast_check(oid, parse(old["type"]), parse(new["type"]), new)
     table, column = qualified(oid.name[:2]), ident(oid.name[2])
     among = ", ".join(literal(label) for label in labels)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ....planning.model import Context, Facts, ObjectId, Query, Rebuild, Scope, Step
 from ..quote import ident, qualified
-from . import address, common, retype
+from . import address, common, retype, values
 
 _NOT_VALID = " NOT VALID"
 
@@ -145,8 +145,10 @@ class DomainConstraintKind:
         )
         domain = ObjectId("domain", oid.name[:2])
         fresh = domain not in ctx.current.objects or domain in ctx.rebuilt
-        lock = "" if fresh or new["definition"].endswith(_NOT_VALID) else _lock(oid)
-        return [Step(sql, "AddDomainConstraint", oid, "safe", lock)]
+        if fresh or new["definition"].endswith(_NOT_VALID):
+            return [Step(sql, "AddDomainConstraint", oid)]
+        checks = values.fit_constraint(ctx, oid, new["definition"])
+        return [*checks, Step(sql, "AddDomainConstraint", oid, "safe", _lock(oid))]
 
     def drop(self, ctx: Context, oid: ObjectId, old: Facts) -> list[Step]:
         sql = f"ALTER DOMAIN {qualified(oid.name[:2])} DROP CONSTRAINT {ident(oid.name[2])}"
