@@ -50,6 +50,7 @@ def admit(spec: JobSpec, found: Found, now_s: float) -> None:
             field="targetIdentity",
             hint="use the planned URL, or plan again",
         )
+    _same_realm(spec)
     if spec.mutates and not spec.rebind and (spec.plan_digest is None or found.plan_digest is None):
         raise _differs("planDigest", "the Job binds no plan")
     if spec.plan_digest is not None and found.plan_digest not in (None, spec.plan_digest):
@@ -62,6 +63,19 @@ def admit(spec: JobSpec, found: Found, now_s: float) -> None:
             "interpreter, version, user, host or environment changed since the claim",
         )
     within_deadlines(spec, now_s)
+
+
+def _same_realm(spec: JobSpec) -> None:
+    if not spec.mutates or spec.rebind:
+        return
+    if spec.plan_coordination_digest != spec.coordination_digest:
+        raise Refused(
+            "the Job's coordination digest is not the approved plan's "
+            f"(planned={spec.plan_coordination_digest}, job={spec.coordination_digest})",
+            reason="CoordinationMismatch",
+            field="coordinationDigest",
+            hint="plan again under this coordination key",
+        )
 
 
 def within_deadlines(spec: JobSpec, now_s: float) -> float:

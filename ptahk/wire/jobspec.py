@@ -139,6 +139,8 @@ class JobSpec:
     server_identity: str | None = None
     """The approved plan's; required for Apply and Prove (C-9.3, C-9.7)."""
     plan_digest: str | None = None
+    plan_coordination_digest: str | None = None
+    """The approved plan's own; the guard compares it with ``coordination_digest`` (C-9.2)."""
     source_digest: str | None = None
     observed_fingerprint: str | None = None
     desired_fingerprint: str | None = None
@@ -213,8 +215,8 @@ def _check_head(spec: JobSpec) -> None:
 def _check_bindings(spec: JobSpec) -> None:
     _need(_DIGEST.match(spec.coordination_digest), "coordinationDigest")
     for name in (
-        "target_identity", "plan_digest", "source_digest", "observed_fingerprint",
-        "desired_fingerprint", "local_snapshot_digest",
+        "target_identity", "plan_digest", "plan_coordination_digest", "source_digest",
+        "observed_fingerprint", "desired_fingerprint", "local_snapshot_digest",
     ):  # fmt: skip
         value = getattr(spec, name)
         _need(value is None or _DIGEST.match(value), _camel(name))

@@ -141,6 +141,8 @@ class Operator:
             self.number += 1
             given["epoch"] = f"{self.number}.{secrets.token_hex(8)}"
         given["known_number"] = self.number
+        if operation == "Apply":
+            given["plan_coordination_digest"] = changes.get("coordination_digest", REALM)
         if plan is not None:
             given["plan_digest"] = digest.plan_content_digest(plan)
         spec = JobSpec(**(given | changes))

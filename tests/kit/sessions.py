@@ -55,6 +55,7 @@ def apply_spec(number: int = 1, **changes: Any) -> JobSpec:
         "target_identity": FINGERPRINT,
         "server_identity": "postgresql/1/2",
         "plan_digest": FINGERPRINT,
+        "plan_coordination_digest": changes.get("coordination_digest", REALM),
         "observed_fingerprint": FINGERPRINT,
         "desired_fingerprint": FINGERPRINT,
         "scope": ("public",),

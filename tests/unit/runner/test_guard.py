@@ -57,6 +57,13 @@ def test_each_binding_refuses(changes: dict[str, Any], reason: str, code: int) -
     assert (refused.value.reason, refused.value.exit_code) == (reason, code)
 
 
+@pytest.mark.parametrize("planned", [None, OTHER])
+def test_the_plan_of_another_realm_refuses(planned: str | None) -> None:
+    with pytest.raises(PtahkError) as refused:
+        admit(spec(plan_coordination_digest=planned), found(), NOW)
+    assert (refused.value.reason, refused.value.exit_code) == ("CoordinationMismatch", 3)
+
+
 def test_a_declaration_other_than_the_claimed_one_refuses() -> None:
     with pytest.raises(PtahkError) as refused:
         admit(spec(source_digest=OTHER), found(source_digest=FINGERPRINT), NOW)

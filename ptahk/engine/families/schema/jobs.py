@@ -40,6 +40,7 @@ def job(claim: Claim, s: Snapshot) -> JobSpec:
         target_identity=inputs.get("targetIdentity"),
         server_identity=inputs.get("serverIdentity"),
         plan_digest=inputs.get("planDigest"),
+        plan_coordination_digest=inputs.get("planCoordination"),
         source_digest=inputs.get("source"),
         observed_fingerprint=inputs.get("observedState"),
         desired_fingerprint=inputs.get("desiredState"),

@@ -105,6 +105,8 @@ def _automatic(s: Snapshot) -> Proposal | Refusal | None:
     inputs = plan_inputs(s)
     if plan is None or plan.get("inputs") != digest.input_fingerprint(PLAN, inputs):
         return Proposal(PLAN, inputs)
+    if plan["statements"] and s.plan is None and _gone(s):
+        return Proposal(PLAN, inputs)
     moved = seen is not None and seen["scopeFingerprint"] != plan.get("scopeFingerprint")
     if moved and seen is not None and seen["time"] > plan["time"]:
         return Proposal(PLAN, inputs)
@@ -117,6 +119,11 @@ def _automatic(s: Snapshot) -> Proposal | Refusal | None:
     if interval and s.now >= parse_time(last) + timedelta(seconds=interval):
         return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=False))
     return None
+
+
+def _gone(s: Snapshot) -> bool:
+    """The last plan's document was deleted by hand."""
+    return s.plan_refusal is not None and s.plan_refusal.reason == "PlanMissing"
 
 
 def _jitter(uid: str) -> float:
@@ -197,6 +204,7 @@ def apply_inputs(s: Snapshot, plan: Plan) -> dict[str, Any]:
         "plan": {"name": plan.name, "uid": plan.uid},
         "fingerprint": plan.spec.fingerprint,
         "planDigest": plan.spec.digest,
+        "planCoordination": plan.spec.bound("coordinationDigest"),
         "targetIdentity": plan.spec.bound("targetIdentityDigest"),
         "serverIdentity": plan.spec.server_identity,
         "observedState": plan.spec.bound("observedState"),
