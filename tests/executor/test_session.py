@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,36 @@ def test_a_wrong_password_is_the_callers_mistake(database: Database, tmp_path: P
         pass
     assert denied.value.reason == "Denied"
     assert "wr0ng" not in str(denied.value)
+
+
+def control(server: servers.Server, *action: str) -> None:
+    """``pg_ctl``, as the account that the server runs as."""
+    who = servers.account()
+    folder = Path(server.folder)
+    subprocess.run(
+        [server.tool("pg_ctl"), "-D", folder / "data", "-l", server.log, "-w", *action],
+        env={**os.environ, **server.env}, cwd=folder, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
+        **(who.popen() if who else {}),
+    )  # fmt: skip
+
+
+@pytest.mark.pg(18)
+def test_a_standby_is_refused(
+    server_run: servers.Run, postgres_version: int, tmp_path: Path
+) -> None:
+    standby = server_run.own_server(postgres_version, {"wal_level": "replica"})
+    try:
+        control(standby, "stop", "-m", "fast")
+        (Path(standby.folder) / "data" / "standby.signal").touch()
+        control(standby, "start")
+        with operator(standby.url("postgres"), tmp_path) as one:
+            for done in (one.observe(), one.plan("CREATE TABLE public.a ()")):
+                assert (done.exit_code, done.reason) == (3, "StandbyServer")
+                assert "primary" in done.frame["error"]["hint"]
+        control(standby, "stop", "-m", "immediate")
+    finally:
+        servers.stop(standby)
 
 
 def test_a_read_only_database_is_refused_for_apply(database: Database, one: Operator) -> None:
