@@ -621,7 +621,6 @@ FROM_18 = (
         "not null not valid",
         "create table t (a int)",
         "create table t (a int); alter table t add constraint nn not null a not valid",
-        "insert into public.t values (null)",
     ),
     Case(
         "not null validated",
