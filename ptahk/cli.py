@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from ptahk import __version__
-from ptahk.errors import InternalError, PtahkError, UsageError
+from ptahk.errors import InternalError, PtahkError, UsageError, output_failed
 
 Table = Mapping[str, tuple[str, str, str]]
 
@@ -164,6 +164,7 @@ def main(argv: Sequence[str]) -> int:
     """
     if argv and argv[0] in PROCESSES:
         return _process(PROCESSES[argv[0]], argv)
+    _open_streams()
     wishes = read_wishes(argv)
     if wishes.verbose:
         _log()
@@ -178,7 +179,7 @@ def main(argv: Sequence[str]) -> int:
         except Exception as error:
             return _report(error, wishes)
     except BrokenPipeError:
-        _silence()
+        _silence(sys.stdout)
         return EXIT_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
         print("error: interrupted (signal=SIGINT)", file=sys.stderr)
@@ -245,7 +246,10 @@ def _report(error: Exception, wishes: Wishes) -> int:
         import traceback
 
         line = _clean("".join(traceback.format_exception(error))) + line
-    print(line, file=sys.stderr)
+    try:
+        print(line, file=sys.stderr)
+    except OSError:  # the exit code must come out even so
+        _silence(sys.stderr)
     try:
         if wishes.document:
             print(json.dumps(error_document(known), ensure_ascii=False, indent=2))
@@ -253,15 +257,23 @@ def _report(error: Exception, wishes: Wishes) -> int:
     except BrokenPipeError:
         raise
     except OSError:
-        _silence()
+        _silence(sys.stdout)
     return known.exit_code
 
 
 def error_line(error: PtahkError) -> str:
     """``error: WHAT (FIELD=VALUE): WHY. NEXT STEP`` in one line."""
     text = " ".join(error.message.split()).rstrip(".")
+    return f"error: {text}. {_next_step(error)}".rstrip()
+
+
+def _next_step(error: PtahkError) -> str:
+    """The hint as a sentence, or a few: engine and executor write them as plain clauses."""
     hint = " ".join((error.hint or "").split())
-    return f"error: {text}. {hint}".rstrip()
+    first = hint.partition(" ")[0]
+    if first.isalpha() and first not in ("export", "ptahk"):
+        hint = hint[0].upper() + hint[1:]
+    return hint if not hint or hint.endswith((".", "?", "!")) else f"{hint}."
 
 
 def error_document(error: PtahkError) -> dict[str, Any]:
@@ -276,7 +288,7 @@ def error_document(error: PtahkError) -> dict[str, Any]:
     if error.field is not None:
         document["field"] = error.field
     if error.hint is not None:
-        document["hint"] = error.hint
+        document["hint"] = _next_step(error)
     return document
 
 
@@ -328,6 +340,21 @@ def _log() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
+def _open_streams() -> None:
+    """Give standard streams that the caller closed to the null device.
+
+    Else the next file that is opened (the store's, for one) gets the number of a standard stream,
+    and whatever is printed there goes into it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
 def _listen() -> None:
     """End in order on SIGTERM and SIGHUP. Ctrl-C, once and twice, is the command's own."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -346,17 +373,13 @@ def _flush() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _silence()
-        raise InternalError(
-            f"cannot write the result (standard output): {error.strerror}",
-            reason="OutputFailed",
-            hint="What the command did stands; 'ptahk status' shows it.",
-        ) from None
+        _silence(sys.stdout)
+        raise output_failed(error) from None
 
 
-def _silence() -> None:
-    """Send standard output nowhere: the interpreter flushes it once more when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _silence(stream: TextIO) -> None:
+    """Send a standard stream nowhere: the interpreter flushes it once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _process(module: str, argv: Sequence[str]) -> int:

@@ -36,6 +36,15 @@ class InternalError(PtahkError):
     """A fault of our own: an unhandled error or a failing import."""
 
 
+def output_failed(error: OSError) -> InternalError:
+    """Standard output took the result only in part, or not at all."""
+    return InternalError(
+        f"cannot write the result (standard output): {error.strerror}",
+        reason="OutputFailed",
+        hint="What the command did stands; 'ptahk status' shows it.",
+    )
+
+
 class UsageError(PtahkError):
     """The caller's mistake; nothing was started."""
 

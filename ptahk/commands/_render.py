@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from ptahk.commands._options import Common
 from ptahk.commands._text import Document, Line, Style, visible
+from ptahk.errors import output_failed
 
 API_VERSION = "cli.ptahk.dev/v1"
 
@@ -57,8 +58,13 @@ def to_yaml(value: Document) -> str:
 
 def write(text: str) -> None:
     """Text to standard output, flushed, so that a broken pipe shows here and not at exit."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise output_failed(error) from None
 
 
 def colourful(stream: TextIO, *, no_color: bool) -> bool:
@@ -71,6 +77,9 @@ def write_lines(
 ) -> None:
     """Lines of text to ``stream`` (standard output), in colour where it is a terminal."""
     out = stream or sys.stdout
+    if out is sys.stdout and not colourful(out, no_color=no_color):
+        write("".join(text + "\n" for text, _ in lines))
+        return
     if not colourful(out, no_color=no_color):
         for text, _ in lines:
             out.write(text + "\n")
@@ -106,7 +115,7 @@ class Messages:
 
     def always(self, text: str) -> None:
         """What must be said even with ``--quiet``: something is still running."""
-        write_lines([(visible(text), "")], no_color=self._no_color, stream=sys.stderr)
+        self._write([(visible(text), "")])
 
     def detail(self, text: str) -> None:
         """Only with ``--verbose``."""
@@ -116,8 +125,15 @@ class Messages:
     def lines(self, lines: Iterable[Line]) -> None:
         """A block that is no result, as the plan before its approval."""
         if not self._quiet:
-            write_lines(lines, no_color=self._no_color, stream=sys.stderr)
+            self._write(lines)
 
     def _say(self, text: str, style: Style) -> None:
         if not self._quiet:
-            write_lines([(visible(text), style)], no_color=self._no_color, stream=sys.stderr)
+            self._write([(visible(text), style)])
+
+    def _write(self, lines: Iterable[Line]) -> None:
+        try:
+            write_lines(lines, no_color=self._no_color, stream=sys.stderr)
+        except OSError:
+            # A log on a full disk, or a reader that left, must not stop an apply half-way.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ptahk.errors import output_failed
 from ptahk.wire import digest as digests
 
 COMMANDS = {
@@ -133,7 +134,12 @@ def _show(of: str, digest: str, output: str, **parts: Any) -> None:
         text = _render.to_yaml(document).rstrip("\n")
     else:
         text = "\n".join(_lines(document))
-    sys.stdout.write(text + "\n")
+    try:
+        sys.stdout.write(text + "\n")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise output_failed(error) from None
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
