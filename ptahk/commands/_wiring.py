@@ -26,7 +26,7 @@ NOT_USABLE = frozenset({"StoreNotWritable", "StoreNotPrivate"})
 """Why a read-only command goes on without the directory (C-14.6). A damaged, full or newer one
 is never passed over: something is kept there."""
 
-Durability = Literal["required", "preferred"]
+Durability = Literal["required", "preferred", "unless absent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def local_world(
 ) -> Iterator[World]:
     """The world of one command.
 
-    :param durability: ``preferred`` falls back to memory where the directory cannot be used.
+    :param durability: ``preferred`` falls back to memory where the directory cannot be used;
+        ``unless absent`` only where there is none: who asks what is kept is not told "nothing".
     :param url: for child processes alone; None in commands that start none.
     :raises PtahkError: the store cannot be used; nothing was changed.
     """
@@ -63,6 +64,8 @@ def local_world(
             objects = LocalObjects.open(state, clock)
         except PtahkError as error:
             if durability == "required" or error.reason not in NOT_USABLE:
+                raise
+            if durability == "unless absent" and os.path.lexists(state):
                 raise
             objects, why = LocalObjects.in_memory(clock), error.message
         stack.callback(objects.close)

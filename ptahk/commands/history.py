@@ -41,10 +41,10 @@ def history(
     reads = bool(place.url_env or place.url_file)
     with contextlib.ExitStack() as stack:
         if reads:
-            world = stack.enter_context(_ledger.world_with_url(place, progress))
+            world = stack.enter_context(_ledger.world_with_url(place, progress, "unless absent"))
         else:
             state = _inputs.state_directory(place)
-            world = stack.enter_context(_wiring.local_world(state, "preferred", progress))
+            world = stack.enter_context(_wiring.local_world(state, "unless absent", progress))
         if world.state is None:
             messages.note(f"Nothing is kept: {world.why_not_durable}")
         owner = _lookup.one_resource(world, place, ref)

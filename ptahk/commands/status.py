@@ -45,7 +45,7 @@ def status(
     limit = None if timeout is None else parse_duration(timeout)
     messages = _render.Messages(common)
     state = _inputs.state_directory(place)
-    with _wiring.local_world(state, "preferred", _local.Progress(messages)) as world:
+    with _wiring.local_world(state, "unless absent", _local.Progress(messages)) as world:
         if world.state is None:
             messages.note(f"Nothing is kept: {world.why_not_durable}")
         document = read(world, place, ref)

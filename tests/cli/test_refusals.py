@@ -181,3 +181,34 @@ def test_a_damaged_state_file(user: Ptahk, declare: Declare) -> None:
     for command in ("plan", "apply"):
         answer = user.run(command, "--schema", declare(TABLE), "-o", "json")
         answer.refusal(6, "StoreDamaged")
+
+
+def test_the_place_is_named_once_and_the_next_step_is_a_sentence(
+    user: Ptahk, declare: Declare, database: Database
+) -> None:
+    schema = declare("CREATE TABLE a (id int);\nCREATE TABEL b ();\n")
+    line = user.run("plan", "--schema", schema).refusal(2)
+    assert line.count(".sql:2:") == 1
+    assert 'syntax error at or near "TABEL"' in line
+    roles = declare("CREATE TABLE a (id int);\nGRANT SELECT ON a TO nobody_here;\n")
+    line = user.run("plan", "--schema", roles).refusal(2)
+    assert "nobody_here" in line and ". Create them first" in line and line.endswith(".")
+
+
+def test_a_state_directory_of_others_is_not_an_empty_one(user: Ptahk, database: Database) -> None:
+    user.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    user.state.chmod(0o777)
+    for command in ("status", "history"):
+        user.run(command, "--local", "-o", "json").refusal(2, "StoreNotPrivate")
+
+
+def test_a_function_is_named_with_its_arguments(
+    user: Ptahk, declare: Declare, database: Database
+) -> None:
+    body = "LANGUAGE sql AS 'SELECT 1'"
+    schema = declare(
+        f"CREATE FUNCTION f() RETURNS int {body}; CREATE FUNCTION f(int, text) RETURNS int {body};"
+    )
+    plan = user.run("plan", "--schema", schema, "-o", "json").document("Plan")
+    named = [statement["object"] for statement in plan["statements"]]
+    assert named == ["function public.f()", "function public.f(integer, text)"]

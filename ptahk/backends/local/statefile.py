@@ -32,6 +32,7 @@ HEADER_BYTES = 100
 """No SQLite file with anything in it is shorter."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_FREE = "Free some space, then run the same command again: it goes on from what is stored"
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -168,7 +169,7 @@ def fault(error: sqlite3.Error, where: str, *, committing: bool = False) -> Stor
     primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     if primary == sqlite3.SQLITE_FULL:
-        said = _unreachable("StoreFull", where, "the disk is full", "Free some space")
+        said = _unreachable("StoreFull", where, "the disk is full", _FREE)
         return StoreFault(said, indeterminate=False, transient=False)
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         said = _unreachable("StoreBusy", where, "another process keeps it locked", "Try again")
@@ -277,7 +278,7 @@ def os_fault(error: OSError, where: str) -> PtahkError:
     """What an operating-system error about the state directory means for a person."""
     why = (error.strerror or type(error).__name__).lower()
     if error.errno in _FULL:
-        return _unreachable("StoreFull", where, why, "Free some space")
+        return _unreachable("StoreFull", where, why, _FREE)
     return _not_writable(where, why)
 
 
@@ -296,5 +297,8 @@ def _damaged(where: str, why: str) -> PtahkError:
 
 def _unreachable(reason: str, where: str, why: str, hint: str) -> PtahkError:
     return Unreachable(
-        f"state ({where}): {why}; nothing was changed", reason=reason, field="--state", hint=hint
+        f"state ({where}): {why}; what it holds was not changed",
+        reason=reason,
+        field="--state",
+        hint=hint,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 Severity = Literal["safe", "warning", "privilege", "destructive"]
 SEVERITIES: tuple[Severity, ...] = ("safe", "warning", "privilege", "destructive")
@@ -37,6 +37,10 @@ Query = Callable[..., Sequence[tuple[Any, ...]]]
 """``query(sql, params=()) -> rows`` on one session with ``search_path = ''``."""
 
 
+_CALLED: Final = frozenset({"function", "procedure", "aggregate", "operator"})
+"""Kinds whose names end in argument types, and read so: ``function public.f(integer, text)``."""
+
+
 class ObjectId(NamedTuple):
     """One object of a database: its kind and its unquoted name parts.
 
@@ -49,6 +53,9 @@ class ObjectId(NamedTuple):
     name: tuple[str, ...]
 
     def __str__(self) -> str:
+        if self.kind in _CALLED:
+            called, arguments = self.name[:2], self.name[2:]
+            return f"{self.kind} {'.'.join(called)}({', '.join(arguments)})"
         return f"{self.kind} {'.'.join(self.name)}"
 
 

@@ -91,7 +91,8 @@ def _evidence(status: Status, spec: CommonSpec) -> Summary:
         return Summary("Pending", False, "Idle", "no plan was made yet", "Plan.")
     if plan["statements"] == 0:
         return Summary("InSync", True, "Converged", "the database has the declared schema")
-    text = f"plan {plan['fingerprint']} with {plan['statements']} statements is pending"
+    plural = "" if plan["statements"] == 1 else "s"
+    text = f"plan {plan['fingerprint']} with {plan['statements']} statement{plural} is pending"
     if spec.apply_policy == "Never":
         return Summary("Drifted", False, "ApplyNever", text, "policy.apply is Never.")
     return Summary(

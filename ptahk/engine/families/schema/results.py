@@ -75,7 +75,8 @@ def _message(error: Mapping[str, Any]) -> str:
     if error.get("file"):
         where = f"{error['file']}:{error['line']}: " if error.get("line") else f"{error['file']}: "
     state = f" (SQLSTATE {error['sqlstate']})" if error.get("sqlstate") else ""
-    return cut(f"{where}{error['message']}{state}", 2048)
+    message = str(error["message"]).removeprefix(where)
+    return cut(f"{where}{message}{state}", 2048)
 
 
 def _observe(claim: Claim, result: Mapping[str, Any], s: Snapshot) -> Reading:
