@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import ptahk
+from ptahk.executor.dialects.postgres.catalog import fingerprint
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.executor.planning.model import Catalog, ObjectId
 from ptahk.wire import canonical
 from ptahk.wire.jobspec import JobSpec
 
-FORMAT: Final = "ptahk desired facts 2"
+FORMAT: Final = "ptahk desired facts 3"
 FILES_MAX: Final = 64
 BYTES_MAX: Final = 256 * 1024 * 1024
 _ATTACHED: Final = "attached"
@@ -118,7 +119,8 @@ def _encode(catalog: Catalog, notes: Mapping[str, Any]) -> dict[str, Any]:
     attached = catalog.context.get(_ATTACHED, {})
     return {
         "objects": [[oid.kind, list(oid.name), facts] for oid, facts in catalog.objects.items()],
-        "depends": [[index[a], index[b]] for a, b in sorted(catalog.depends)],
+        "depends": [[index[a], index[b]] for a, b in catalog.depends],
+        "fingerprint": fingerprint(catalog),
         "context": context,
         _ATTACHED: [[oid.kind, list(oid.name), facts] for oid, facts in attached.items()],
         "notes": dict(notes),
@@ -136,4 +138,5 @@ def _decode(value: dict[str, Any]) -> tuple[Catalog, dict[str, Any]]:
             _ATTACHED: {ObjectId(kind, tuple(name)): item for kind, name, item in value[_ATTACHED]},
         },
     )
+    catalog.digests["objects"] = str(value["fingerprint"])
     return catalog, value["notes"]

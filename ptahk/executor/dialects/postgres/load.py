@@ -8,7 +8,7 @@ by one: so an error has its statement, and statements that cannot share a transa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -73,16 +73,37 @@ def load(
     loader = _Loader(session, create_roles)
     session.query("SELECT set_config('search_path', %s, false)", (search_path,))
     loader.read_path()
-    for batch in _batches(loader.statements(files)):
+    batches = _Batches(loader.statements(files))
+    while batch := batches.take():
         session.budget.check()
-        loader.send(batch)
+        loader.send(batch, batches.read_on)
     loader.refuse_missing()
     return loader.loaded
 
 
-def _batches(statements: Iterator[Statement]) -> Iterator[list[Statement]]:
-    while batch := list(islice(statements, BATCH)):
-        yield batch
+class _Batches:
+    """The statements in batches; the next one is read while the server works on the last."""
+
+    def __init__(self, statements: Iterator[Statement]) -> None:
+        self._statements = statements
+        self._next: list[Statement] | None = None
+        self._error: UsageError | None = None
+
+    def read_on(self) -> None:
+        """Read the next batch. What is refused in it is refused when its turn comes."""
+        if self._next is None and self._error is None:
+            try:
+                self._next = list(islice(self._statements, BATCH))
+            except UsageError as error:
+                self._error = error
+
+    def take(self) -> list[Statement]:
+        """The next batch; empty at the end. :raises UsageError: it holds what must not be sent."""
+        self.read_on()
+        if self._error is not None:
+            raise self._error
+        batch, self._next = self._next or [], None
+        return batch
 
 
 class _Loader:
@@ -117,11 +138,14 @@ class _Loader:
         """The schemas of the search path in force, those that exist."""
         self.path = tuple(self.session.query("SELECT current_schemas(false)::text[]")[0][0])
 
-    def send(self, batch: list[Statement]) -> None:
-        """One batch; after it, everything in it is committed."""
+    def send(self, batch: list[Statement], meanwhile: Callable[[], None]) -> None:
+        """One batch; after it, everything in it is committed.
+
+        :param meanwhile: called once while the server works on it.
+        """
         self.loaded.statements += len(batch)
         try:
-            self._pipelined(batch)
+            self._pipelined(batch, meanwhile)
             self._note(batch)
         except psycopg.Error as error:
             if self.session.lost:
@@ -131,11 +155,12 @@ class _Loader:
                 self._single(statement)
                 self._note([statement])
 
-    def _pipelined(self, batch: Iterable[Statement]) -> None:
+    def _pipelined(self, batch: Iterable[Statement], meanwhile: Callable[[], None]) -> None:
         connection = self.session.connection
         with connection.pipeline(), connection.cursor() as cursor:
             for statement in batch:
                 cursor.execute(statement.text.encode(), prepare=False)
+            meanwhile()
 
     def _single(self, statement: Statement) -> None:
         for _ in range(8):  # a statement may name several missing roles
