@@ -87,7 +87,43 @@ _OPF = (
 _ADDR_USER = "create table ta (id int, a addr);"
 _ADDR_ROWS = "insert into public.ta values (1, row('x', 1))"
 
+_ODD = """
+create schema "we""ird.S";
+create type "we""ird.S"."E %s" as enum ('a''b', 'c"d', E'e\\\\f', '%s');
+comment on type "we""ird.S"."E %s" is E'back\\\\slash '' quote';
+create domain "we""ird.S"."D d" as int constraint "c ""k" check (value > 0);
+comment on constraint "c ""k" on domain "we""ird.S"."D d" is 'x';
+create type "we""ird.S"."C c" as ("A ""t" int, "select" text);
+comment on column "we""ird.S"."C c"."A ""t" is 'x';
+create type "we""ird.S"."R x" as range (subtype = float8, multirange_type_name = "M ""r");
+create function "we""ird.S"."F o"("X y" "we""ird.S"."E %s", b text default E'it''s \\\\') returns int
+  language sql immutable as $$select 1 -- '%s' $$;
+create function "we""ird.S"."o.p"("we""ird.S"."C c", "we""ird.S"."C c") returns bool
+  language sql immutable as 'select true';
+create operator "we""ird.S".%%= (leftarg = "we""ird.S"."C c", rightarg = "we""ird.S"."C c",
+  function = "we""ird.S"."o.p", commutator = operator("we""ird.S".%%=));
+comment on operator "we""ird.S".%%= ("we""ird.S"."C c", "we""ird.S"."C c") is 'x';
+create aggregate "we""ird.S"."A gg"(int) (sfunc = int4pl, stype = int, initcond = '0');
+create table "we""ird.S"."T.t" ("I d" int, "e" "we""ird.S"."E %s" default 'a''b');
+create view "we""ird.S"."V.1" as select "I d", "e" as "%s" from "we""ird.S"."T.t";
+comment on column "we""ird.S"."V.1"."%s" is 'x';
+create materialized view "we""ird.S"."M v" as select "I d" from "we""ird.S"."T.t";
+create rule "R u" as on delete to "we""ird.S"."T.t" do instead nothing;
+create function "we""ird.S"."t f"() returns trigger language plpgsql as 'begin return new; end';
+create trigger "T g" before update of "I d" on "we""ird.S"."T.t" for each row
+  execute function "we""ird.S"."t f"('a''b');
+alter table "we""ird.S"."T.t" disable trigger "T g";
+create policy "p ""q" on "we""ird.S"."T.t" using ("I d" > 0);
+grant select ("%s") on "we""ird.S"."V.1" to ptahk_a;
+grant usage on schema "we""ird.S" to ptahk_b;
+grant execute on function "we""ird.S"."F o" to ptahk_a with grant option;
+alter default privileges in schema "we""ird.S" grant select on tables to ptahk_a;
+"""
+
 CASES = (
+    Case("odd names", "", _ODD),
+    Case("odd enum values", _ODD, _ODD.replace("'c\"d'", "'c\"d', 'more %', 'x''y'")),
+    Case("odd enum order", _ODD, _ODD.replace("'a''b', 'c\"d'", "'c\"d', 'a''b'")),
     # schemas
     Case("schema", "", "create schema other; create table other.x (id int);"),
     Case("schema comment", "", "comment on schema app is 'it''s';"),

@@ -46,7 +46,7 @@ def _between(bench: Bench, old: str, new: str, policy: Policy = DECLARED) -> Pla
     return bench.converge(policy)
 
 
-@pytest.mark.pg(15, 17, 18)
+@pytest.mark.pg(15, 18)
 @pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_case(bench: Bench, case: Case, back: bool) -> None:
