@@ -119,6 +119,20 @@ def test_another_key_is_accepted_by_a_person(
     first.run(*APPLY, more, "--key", "a/orders", "-o", "json").refusal(3, "BindingMismatch")
 
 
+def test_two_keys_from_one_store_are_no_restored_store(
+    user: Ptahk, declare: Declare, database: Database
+) -> None:
+    schema = declare(SCHEMA)
+    assert user.run(*APPLY, schema, "--key", "a/orders", "-q").code == 0
+    more = declare(SCHEMA + "CREATE TABLE more (id int);", "more.sql")
+    keyed = (*APPLY, more, "--key", "b/orders", "-o", "json")
+    for _ in range(2):  # the second knows of the first's number, and is refused the same way
+        user.run(*keyed).refusal(3, "BindingMismatch")
+    rebind = ("acknowledge", "--rebind", "--url-env", "DATABASE_URL", "--reason", "renamed")
+    assert user.run(*rebind, "--key", "b/orders").code == 0
+    assert user.run(*keyed).code == 0
+
+
 def test_a_frozen_realm_is_thawed_by_a_person(
     user: Ptahk, declare: Declare, database: Database
 ) -> None:

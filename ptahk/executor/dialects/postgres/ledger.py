@@ -228,12 +228,14 @@ def _frozen(session: Session, spec: JobSpec) -> list[FrozenFinding]:
     """C-6.14: a number of this store that it does not know, or another cluster's open attempt."""
     here = str(session.identity)
     out: list[FrozenFinding] = []
-    # This very attempt's number is known: the claim carries it.
+    # This very attempt's number is known: the claim carries it. Numbers are kept by realm: those
+    # that the same store gave under another key of this database are no sign of an older copy.
     known = max(spec.known_number, spec.number or 0)
     for row in _rows(
         session,
-        "server_identity = %s AND store_uid = %s AND number > %s ORDER BY number DESC LIMIT 1",
-        (here, spec.store_uid, known),
+        "server_identity = %s AND store_uid = %s AND coordination_digest = %s AND number > %s"
+        " ORDER BY number DESC LIMIT 1",
+        (here, spec.store_uid, spec.coordination_digest, known),
     ):
         out.append(
             _finding(
