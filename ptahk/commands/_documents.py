@@ -172,8 +172,11 @@ def owed(status: Status) -> list[str]:
 
 def status_entry(owner: Document, status: Status, newest: Plan | None) -> dict[str, Any]:
     """One resource of the ``Status`` document."""
+    key = owner["spec"]["target"]["coordinationKey"]
     return {
         **resource(owner),
+        # The place a run without a key names; an explicit key stays in the spec (C-2.2).
+        "database": key.removeprefix("local:") if key.startswith("local:") else None,
         "phase": status.phase,
         "conditions": [
             {

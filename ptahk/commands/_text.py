@@ -227,7 +227,11 @@ def status(document: Document) -> Iterator[Line]:
     for position, resource in enumerate(document["resources"]):
         if position:
             yield "", ""
-        yield f"{title(resource)}  {resource['phase']}", PHASE_STYLES.get(resource["phase"], "bold")
+        place = f"  {visible(resource['database'])}" if resource["database"] else ""
+        yield (
+            f"{title(resource)}  {resource['phase']}{place}",
+            PHASE_STYLES.get(resource["phase"], "bold"),
+        )
         for condition in resource["conditions"]:
             yield (
                 visible(

@@ -25,7 +25,10 @@ def test_a_missing_approval(user: Ptahk, declare: Declare, database: Database) -
     assert database.rows("SELECT to_regclass('public.orders') IS NULL") == [(True,)]
     status = user.run("status", "--local", "-o", "json")
     assert status.code == 1
-    assert status.document("Status")["resources"][0]["phase"] == "AwaitingApproval"
+    (shown,) = status.document("Status")["resources"]
+    assert shown["phase"] == "AwaitingApproval"
+    assert shown["database"] in user.run("status", "--local").out, "which database"
+    assert shown["database"].endswith(f"/{database.name}")
 
     approved = user.run("approve", "--local", "--plan", fingerprint[0], "-o", "json")
     assert approved.code == 0, approved

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,6 @@ from tests.kit.databases import Database
 Declare = Callable[..., str]
 
 TABLE = "CREATE TABLE orders (id bigint PRIMARY KEY);"
-FULL = Path("/dev/full")
-
-pytestmark = pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is full")
 
 
 def _shell(user: Ptahk, arguments: str) -> subprocess.CompletedProcess[str]:
