@@ -19,16 +19,21 @@ class Proxy:
     """Passes everything on, but once cuts a session at its n-th COMMIT.
 
     :param application: how the names of the sessions that may be cut begin.
+    :param number: of the COMMIT; 0: none is ever cut.
+    :param listen: a port of one's own; 0: any that is free.
     :param lost: what never arrives: the request at the server, or the answer at the client.
     """
 
-    def __init__(self, port: int, application: str, number: int, lost: Lost) -> None:
+    def __init__(
+        self, port: int, application: str = "", number: int = 0, lost: Lost = "request",
+        listen: int = 0,
+    ) -> None:  # fmt: skip
         self._server_port = port
         self._application = application.encode()
         self._number = number
         self._lost = lost
         self.cut = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", listen))
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import Bed
+from tests.kill.bed import Bed, assert_tells_what_to_do
 from tests.kill.matrix import points
+from tests.kill.points import kill
 from tests.kill.proxy import Lost, Proxy
 
 pytestmark = pytest.mark.pg(18)
@@ -37,5 +38,26 @@ def test_lost_in_a_fence(make_bed: Callable[..., Bed], lost: Lost) -> None:
         bed.port = proxy.port
         bed.run()
         assert proxy.cut.is_set()
+        bed.converge()
+    bed.verify()
+
+
+def test_a_proof_stays_owed_while_the_server_is_away(make_bed: Callable[..., Bed]) -> None:
+    bed = make_bed("multi")
+    proxy = Proxy(bed.ground.server.port)
+    with proxy.running():
+        bed.port = proxy.port
+        with bed.gate("CREATE VIEW") as held:
+            command = bed.start()
+            held()
+            for pid in (command.pid, *bed.job()):
+                kill(pid)
+            bed.end(command)
+    identity = bed.attempts()[0]["operation_id"]
+    away = bed.run()
+    assert away.code == 4, away
+    assert_tells_what_to_do(away)
+    assert identity in away.error, away
+    with Proxy(bed.ground.server.port, listen=bed.port).running():
         bed.converge()
     bed.verify()
