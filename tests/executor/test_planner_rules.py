@@ -178,6 +178,16 @@ def test_renames_keep_rows_and_move_names_made_of_the_old_one(bench: Bench) -> N
     assert made.notes == ()
 
 
+def test_a_rename_takes_no_other_tables_checks_with_it(bench: Bench) -> None:
+    bench.live.run(
+        "create table a (id int); create table ab (id int); insert into ab values (null);"
+    )
+    bench.declared.run("create table c (id int); create table ab (id int not null);")
+    with pytest.raises(DataRefused) as refused:
+        bench.converge(renames(("public.a", "public.c")))
+    assert "public.ab.id is to be NOT NULL" in str(refused.value)
+
+
 def test_a_rename_is_used_only_where_it_is_exactly_so(bench: Bench) -> None:
     bench.live.run("create table x (id int); create table z (id int);")
     bench.declared.run("create table y (id int); create table z (id int); create table q (i text);")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -204,8 +205,10 @@ def _after_renames(steps: Sequence[Step], renamed: renames.Renamed) -> list[Step
     """Checks run on the live state, under the old names: those of a renamed table cannot."""
     if not renamed.steps:
         return list(steps)
-    names = [qualified(name) for name in renamed.tables]
-    checks = [s for s in steps if s.kind == CHECK and not any(name in s.sql for name in names)]
+    names = "|".join(re.escape(qualified(name)) for name in sorted(renamed.tables))
+    # A whole name: public.a must not take the checks of public.ab with it.
+    mentions = re.compile(rf'(?<![\w"$.])(?:{names})(?![\w"$])')
+    checks = [s for s in steps if s.kind == CHECK and not mentions.search(s.sql)]
     return [*checks, *renamed.steps, *(s for s in steps if s.kind != CHECK)]
 
 
