@@ -22,4 +22,4 @@ def test_every_step_has_a_name(make_bed: Callable[..., Bed], change: str, start:
     lines = by_process(bed.steps.read_text().splitlines())
     if os.environ.get("PTAHK_KILL_RECORD") == "1":
         (FOLDER / f"{record}.txt").write_text("\n".join(lines) + "\n")
-    assert lines == recorded(record)
+    assert lines == recorded(record), "a new step? see docs/testing.md"
