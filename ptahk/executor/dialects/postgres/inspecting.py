@@ -141,6 +141,11 @@ class _Early:
         """Give the session back."""
         self._thread.join()
 
+    def asked(self, scope: Scope) -> Asked:
+        """What the reading asked, for another of this scope to send ahead."""
+        self.end()
+        return self._found.asked if self._found is not None and self._found.scope == scope else ()
+
     def take(self, scope: Scope) -> Inspection | None:
         """The reading, once, if it was of this scope."""
         self.end()
@@ -216,7 +221,7 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
         schemas = scope_of(scratch.query)
         scope = bench.scope(schemas)
         with bench.timed("readScratch"):
-            inspection = inspect(scratch, scope)
+            inspection = inspect(scratch, scope, bench.early.asked(scope))
             first = _stated(scratch, inspection.catalog, loaded)
         if bench.cache_dir is not None:
             with bench.timed("writeCache"):
