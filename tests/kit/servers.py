@@ -32,6 +32,7 @@ RUN_ENV = "PTAHK_TEST_RUN"
 SUPERUSER = "postgres"
 _START_S = 60
 _PORT_TRIES = 5
+_MEMORY_BYTES_MIN = 4 * 1024**3
 _SETTINGS = {
     # Nothing here has to survive the machine; synchronous_commit stays on, since tests kill
     # backends, and the crash recovery that follows must not lose what was committed.
@@ -341,13 +342,26 @@ class Run:
         return Pooler(server=server, **json.loads(known.read_text()))
 
 
-def begin() -> tuple[Run, subprocess.Popen[bytes]]:
-    """Make a run's folder and its guard. Closing the guard's standard input ends everything."""
+def _base() -> str:
+    """Where a run's folder goes: memory, where there is enough of it.
+
+    Tests make and drop thousands of databases, and a disk's file system then spends half of a
+    load on looking for free inodes (measured: 1.5 s against 3.5 s for 1,000 tables).
+    """
+    memory = Path("/dev/shm")
+    usable = memory.is_dir() and os.access(memory, os.W_OK | os.X_OK)
+    if usable and shutil.disk_usage(memory).free >= _MEMORY_BYTES_MIN:
+        return str(memory)
     base = tempfile.gettempdir()
     # A socket's path has room for 107 bytes, and ``nobody`` must be able to reach it.
     if len(base) > 40 or (account() and not Path(base).stat().st_mode & 0o001):
-        base = "/tmp"
-    folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX, dir=base))
+        return "/tmp"
+    return base
+
+
+def begin() -> tuple[Run, subprocess.Popen[bytes]]:
+    """Make a run's folder and its guard. Closing the guard's standard input ends everything."""
+    folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX, dir=_base()))
     folder.chmod(0o711)
     keeper = subprocess.Popen(
         [sys.executable, "-S", "-E", guard.__file__, str(folder)], stdin=subprocess.PIPE,
