@@ -33,7 +33,7 @@ NAMES = (
     ("SET CONSTRAINTS", "constraints"),
 )
 WORDS = {"BEGIN": "begin", "COMMIT": "commit", "ROLLBACK": "rollback"}
-READS = ("SELECT", "WITH")
+CHANGES = ("ALTER", "COMMENT", "CREATE", "DROP", "GRANT", "REVOKE")
 READ = "read"
 
 
@@ -45,8 +45,8 @@ def name_of(text: str, in_target: bool) -> str:
     words = text.split(None, 1)
     if text in WORDS:
         return WORDS[text]
-    if not words or words[0].upper() in READS:
-        return READ
+    if not words or words[0].upper() not in CHANGES:
+        return READ  # or a setting, which is as harmless
     if "ptahk" in text:
         return "ledger-ddl"
     return "statement" if in_target else "load"
