@@ -105,6 +105,7 @@ def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
     dispatched = claim is not None and claim.dispatch_started
     view = _lease(ports, resource)
     plan, plan_refusal = _plan(ports, resource)
+    inputs = _inputs(ports, resource)  # before the source: what is missing is forgotten
     source, source_refusal = _source(ports, resource, family)
     metadata = resource.document["metadata"]
     return Snapshot(
@@ -139,7 +140,7 @@ def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
         approvals=_approvals(ports, resource, plan),
         source=source,
         source_refusal=source_refusal,
-        inputs=_inputs(ports, resource),
+        inputs=inputs,
         waited_s=(
             _watched(ports, f"wait/{owed.operation_id}", owed.epoch)
             if owed is not None and owed.uncertain
@@ -227,8 +228,14 @@ def _holder_settled(ports: Ports, resource: _Resource, holder: leases.Holder) ->
         return None
     try:
         document = ports.objects.get(Key(holder.kind, holder.namespace, holder.name))
+    except NotFound:
+        # Its finalizer went after its last debt: what stands is an acquisition that landed late.
+        return True
+    if document["metadata"]["uid"] != holder.uid:
+        return True
+    try:
         status = parse(document.get("status"), holder.uid)
-    except (NotFound, FieldError):
+    except FieldError:
         return None
     claim, owed = status.active_operation, status.pending_observation
     if owed is not None:
@@ -349,6 +356,8 @@ def _plan(ports: Ports, resource: _Resource) -> tuple[Plan | None, Refusal | Non
     try:
         return parse_plan(ports.objects.get(Key(PLAN, resource.key.namespace, name))), None
     except NotFound:
+        for kind in (PLAN, CONFIG_MAP):
+            _forget(ports, Key(kind, resource.key.namespace, name))
         return None, Refusal("PlanMissing", f"plan {name} does not exist here")
     except FieldError as error:
         return None, Refusal("PlanDamaged", f"plan {name}: {error}")
@@ -433,6 +442,11 @@ def _bundle(ports: Ports, resource: _Resource, files: sources.Files) -> Source:
     return Source(SourceRef(name, content), document)
 
 
+def _forget(ports: Ports, key: Key) -> None:
+    """Somebody deleted what this process had seen stored: it is published again when needed."""
+    ports.memory.published.discard(str(key))
+
+
 def _inputs(ports: Ports, resource: _Resource) -> tuple[JobInput, ...] | None:
     """The bytes that a dispatch sends, read right before it."""
     claim = resource.undispatched
@@ -444,7 +458,10 @@ def _inputs(ports: Ports, resource: _Resource) -> tuple[JobInput, ...] | None:
         try:
             document = ports.objects.get(key)
             data = sources.unbase64((document.get("binaryData") or {})[item["file"]])
-        except (NotFound, FieldError, KeyError):
+        except NotFound:
+            _forget(ports, key)
+            return None
+        except (FieldError, KeyError):
             return None
         found.append(JobInput(item["file"], item["configMap"], data))
     return tuple(found)

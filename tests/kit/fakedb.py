@@ -112,10 +112,13 @@ class Execution:
     log: bytes = b""
     """What the runner printed; empty while it runs."""
 
-    def steps(self) -> Iterator[str]:
-        """Run; the name of each durable step, right after it."""
+    def steps(self, guard: Refused | None = None) -> Iterator[str]:
+        """Run; the name of each durable step, right after it.
+
+        :param guard: what the runner refuses with before it starts the executor (C-9.2).
+        """
         result: dict[str, Any] = {}
-        yield from self._result(result)
+        yield from self._result(result, guard)
         order, error = self.order, result.get("error")
         payload = {
             "version": 1,
@@ -146,7 +149,7 @@ class Execution:
         if statement is not None:
             self._commit(statement)
 
-    def _result(self, document: dict[str, Any]) -> Iterator[str]:
+    def _result(self, document: dict[str, Any], guard: Refused | None) -> Iterator[str]:
         spec, db = self.order.spec, self.db
         command = spec.operation.lower()
         document.update(
@@ -164,6 +167,8 @@ class Execution:
         )
         try:
             yield "start"
+            if guard is not None:
+                raise guard
             self._connect(document)
             yield from getattr(self, f"_{command}")(document)
         except Refused as refused:
@@ -330,12 +335,12 @@ class Execution:
     def _statement(
         self, document: dict[str, Any], row: dict[str, Any], statement: str
     ) -> Iterator[str]:
-        if self.db.time() >= parse_time(row["notAfter"]):
-            self._failed(document, row, "DeadlineExceeded", "the deadline has passed")
+        self._in_time(document, row)
         outside = "!" in statement
         if outside:
             row["statementRunning"] = row["statementsDone"] + 1
             yield "running"
+            self._in_time(document, row)
         self.in_flight = statement
         yield "sent"
         self.in_flight = None
@@ -347,6 +352,10 @@ class Execution:
             row["statementsDone"] += 1
             row["statementRunning"] = None
         yield "statement"
+
+    def _in_time(self, document: dict[str, Any], row: dict[str, Any]) -> None:
+        if self.db.time() >= parse_time(row["notAfter"]):
+            self._failed(document, row, "DeadlineExceeded", "the deadline has passed")
 
     def _failed(
         self, document: dict[str, Any], row: dict[str, Any], reason: str, text: str

@@ -189,9 +189,17 @@ def _approval(s: Snapshot, claim: Claim) -> Decision | None:
 
 def _dispatch(s: Snapshot, family: Family, claim: Claim) -> Decision:
     """Steps 5 and 6: the mark and the one create, in one pass of one process."""
+    if claim.type == PROVE and (s.inputs is None or family.gate(PROVE, s) is not None):
+        # Its declaration is gone or damaged. Fence and ledger need none, and settle the Apply
+        # (C-6.13); only whether the database has converged is not said then.
+        s = dataclasses.replace(s, inputs=())
+    if s.inputs is None and _republished(s, claim):
+        return discard(s, claim, "its declaration's bundle was deleted")
     if s.inputs is None:
         refusal = s.source_refusal or s.plan_refusal
         refusal = refusal or Refusal("SourceMissing", "an input of the operation is absent")
+        # A plan without its bytes is none: it is made again, and not claimed again.
+        s = dataclasses.replace(s, status=dataclasses.replace(s.status, last_plan=None))
         return _impossible(s, claim, refusal)
     seconds = claim.active_deadline_seconds
     marked = dataclasses.replace(
@@ -211,6 +219,14 @@ def _dispatch(s: Snapshot, family: Family, claim: Claim) -> Decision:
     marked = dataclasses.replace(marked, intent_digest=intent)
     status = dataclasses.replace(s.status, active_operation=marked)
     return Do(DispatchJob(status, s.draws.nonce, _order(s, marked, spec)))
+
+
+def _republished(s: Snapshot, claim: Claim) -> bool:
+    """What is missing is the declaration's own bundle, which the next claim publishes again."""
+    if s.source is None or s.source.bundle is None:
+        return False
+    named = [item["configMap"] for item in claim.inputs.get("bundles", ())]
+    return s.source.reference.config_map in named
 
 
 def _impossible(s: Snapshot, claim: Claim, refusal: Refusal) -> Decision:

@@ -5,6 +5,7 @@ from typing import Any
 from ptahk.engine import driver
 from ptahk.engine.model.resource import SCHEMA
 from tests.kit import toy
+from tests.kit.faults import Fate, Faults
 from tests.kit.scenario import Scenario, applied, planned, scenario
 
 SHARED: dict[str, Any] = {
@@ -175,3 +176,24 @@ def test_two_processes_of_one_command_share_its_claim() -> None:
     assert s.answer().exit_code == 0
     assert len([item for item in s.status().history if item.type == "Apply"]) == 1
     assert applied(s, first, plan).reason == "ApprovalMissing"
+
+
+def test_a_lease_of_a_resource_that_is_gone_is_taken_over_once_watched() -> None:
+    one = automatic("a", policy={"apply": "Always"})
+    one.edit(**SHARED)
+    two = one.beside("two")
+    faults = Faults()
+    process = one.process(faults)
+    process.until("WriteClaim")
+    faults.fate = lambda call: Fate(late=True) if call.writes else None
+    assert process.step().step == "Fault"
+    one.world.objects.delete(one.world.objects.get(one.key))
+    faults.fate = lambda call: None
+    assert one.process().settle()[-1] == "Gone"
+    faults.settle()
+    assert one.holder() is not None, "the acquisition landed after its resource's end"
+    second = two.process()
+    second.settle(patience_s=500)
+    assert two.status().last_plan is None
+    second.settle(patience_s=900)
+    assert two.status().phase == "InSync" and two.holder() is None

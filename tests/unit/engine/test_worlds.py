@@ -704,3 +704,28 @@ def test_collect_says_lost_only_on_evidence() -> None:
     s = scenario("a")
     found = s.world.jobs.collect("local", "none", "none")
     assert isinstance(found, Lost)
+
+
+def test_a_proof_without_its_declaration_still_settles_the_apply() -> None:
+    s = scenario("a")
+    process = s.process()
+    plan = planned(s, process)
+    s.ask("apply", plan)
+    _until_ttl(s, process)
+    for item in s.world.objects.list(CONFIG_MAP):
+        s.world.objects.delete(item)
+    process.settle()
+    entry = next(item for item in s.status().history if item.type == "Apply")
+    assert entry.settled is not None and entry.settled.type == "Succeeded"
+    assert entry.converged is False, "that needs the declaration"
+    assert s.holder() is None and s.status().pending_observation is None
+
+
+def test_what_somebody_deleted_is_published_again() -> None:
+    s = scenario("a")
+    process = s.process()
+    s.ask("plan")
+    process.settle()
+    for item in (*s.world.objects.list(CONFIG_MAP), *s.world.objects.list(PLAN)):
+        s.world.objects.delete(item)
+    assert command(s, process).exit_code == 0, "by the same process"

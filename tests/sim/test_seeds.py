@@ -1,0 +1,59 @@
+"""2,000 seeds of the simulator in each default run, and the seeds that once failed.
+
+``make sim SEEDS=20000`` runs a campaign, with shares of outcomes and hits of crash points.
+"""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit.budget import scaled
+from tests.sim import campaign
+from tests.sim.machine import Machine
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = 2000
+KEPT = sorted(int(path.stem) for path in (Path(__file__).parent / "seeds").glob("*.txt"))
+
+
+@pytest.mark.parametrize("first", range(0, scaled(SEEDS), campaign.CHUNK))
+def test_seeds(first: int, record_property: pytest.RecordProperty) -> None:
+    whole = campaign.run_many(range(first, first + campaign.CHUNK))
+    record_property("sim", dataclasses.asdict(whole))
+    assert not whole.failures, "\n".join(whole.failures)
+
+
+@pytest.mark.parametrize("seed", KEPT)
+def test_kept_seeds(seed: int) -> None:
+    """Each found a fault once; ``seeds/SEED.txt`` says which."""
+    whole = campaign.run_many([seed])
+    assert not whole.failures, "\n".join(whole.failures)
+
+
+def test_a_seed_repeats_byte_for_byte() -> None:
+    """In another process, with other hashes; and with documents copied instead of shared."""
+    for seed in (3, 11, 40):
+        machine = Machine(seed)
+        first = machine.run().digest
+        found = subprocess.run(
+            [sys.executable, "-m", "tests.sim", "--seed", str(seed)],
+            cwd=ROOT, check=True, capture_output=True, text=True,
+            env=os.environ | {"PYTHONHASHSEED": "7"},
+        )  # fmt: skip
+        assert found.stdout.splitlines()[-1].endswith(first)
+        copied = Machine(seed)
+        for site in copied.world.sites:
+            site.api.shared = False
+        assert copied.run().digest == first, "the engine wrote into a document that it had read"
+
+
+def test_a_failing_seed_prints_the_command_that_replays_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A world whose bound cannot be kept fails, and says how to see it again."""
+    monkeypatch.setattr("tests.sim.machine.HEALED_TURNS", 0)
+    whole = campaign.run_many([3])
+    assert len(whole.failures) == 1
+    assert ".venv/bin/python -m tests.sim --seed 3" in whole.failures[0]
