@@ -5,7 +5,9 @@ Each request gets a name by what it says; a run of nameless reads counts as one 
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +49,11 @@ def name_of(text: str, in_target: bool) -> str:
         return WORDS[text]
     if not words or words[0].upper() not in CHANGES:
         return READ  # or a setting, which is as harmless
+    if "ptahk_scratch_" in text:
+        return "scratch-prepare"
     if "ptahk" in text:
         return "ledger-ddl"
-    return "statement" if in_target else "load"
+    return "statement" if in_target else "change"
 
 
 def is_scratch(connection: Any) -> bool:
@@ -60,7 +64,7 @@ def main() -> int:
     point = Point.decode(sys.argv[1])
     steps = Steps(point, "executor")
     read_command, write = program._read_command, program._write
-    execute = psycopg.Connection.execute
+    execute, pipeline = psycopg.Connection.execute, psycopg.Connection.pipeline
     last: dict[int, str] = {}
 
     def reading() -> dict[str, Any]:
@@ -79,6 +83,11 @@ def main() -> int:
         with steps.step(f"{SCRATCH}{name}" if scratch else name, backend):
             return execute(self, query, *args, **options)
 
+    @contextlib.contextmanager
+    def loading(self: Any) -> Iterator[Any]:
+        with steps.step(f"{SCRATCH}load", self.info.backend_pid), pipeline(self) as inner:
+            yield inner
+
     def writing(data: bytes) -> None:
         number = steps.reached("document")
         steps.strike("document", number, "before")
@@ -89,7 +98,7 @@ def main() -> int:
         steps.strike("document", number, "after")
 
     replace(program, _read_command=reading, _write=writing)
-    replace(psycopg.Connection, execute=executing)
+    replace(psycopg.Connection, execute=executing, pipeline=loading)
     return program.main()
 
 

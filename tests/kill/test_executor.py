@@ -52,7 +52,7 @@ ORPHAN = [
         victims=("runner",),
     ),
 ]  # fmt: skip
-SCRATCHES = ("scratch-create", "scratch-comment", "scratch-drop")
+SCRATCHES = ("scratch-create", "scratch-prepare", "scratch-comment", "scratch-drop")
 PLAN = [
     *points("single-uncached", "executor", ("Plan",), only=("lock", *SCRATCHES, "document")),
     *points(
