@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import secrets
 import sys
 import time
 from base64 import b64encode
@@ -103,7 +102,8 @@ def main(argv: Sequence[str] | None = None, executor_argv: Sequence[str] | None 
         # Without the operation id there is no frame to write.
         print(f"error: {error.message}", file=sys.stderr)
         return error.exit_code
-    attempt = Attempt(spec, secrets.token_hex(16), time.monotonic())
+    # os.urandom is what `secrets` calls; importing that would load hmac, random and base64 too.
+    attempt = Attempt(spec, os.urandom(16).hex(), time.monotonic())
     redactor = Redactor.of_environment(environment)
     try:
         ready = _prepare(attempt, directory, environment)
