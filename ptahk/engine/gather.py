@@ -356,8 +356,7 @@ def _plan(ports: Ports, resource: _Resource) -> tuple[Plan | None, Refusal | Non
     try:
         return parse_plan(ports.objects.get(Key(PLAN, resource.key.namespace, name))), None
     except NotFound:
-        for kind in (PLAN, CONFIG_MAP):
-            _forget(ports, Key(kind, resource.key.namespace, name))
+        _forget(ports, Key(PLAN, resource.key.namespace, name))
         return None, Refusal("PlanMissing", f"plan {name} does not exist here")
     except FieldError as error:
         return None, Refusal("PlanDamaged", f"plan {name}: {error}")
@@ -444,7 +443,11 @@ def _bundle(ports: Ports, resource: _Resource, files: sources.Files) -> Source:
 
 def _forget(ports: Ports, key: Key) -> None:
     """Somebody deleted what this process had seen stored: it is published again when needed."""
-    ports.memory.published.discard(str(key))
+    published = ports.memory.published
+    if key.kind == PLAN and str(key) in published:
+        # Its bytes are stored before it: with it gone, they may be gone too.
+        published.discard(str(key._replace(kind=CONFIG_MAP)))
+    published.discard(str(key))
 
 
 def _inputs(ports: Ports, resource: _Resource) -> tuple[JobInput, ...] | None:

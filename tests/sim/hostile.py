@@ -198,7 +198,6 @@ def was_refused(m: "Machine") -> bool:
 def mend(m: "Machine") -> None:
     """People put right what people and machines left behind."""
     database = m.world.database
-    database.identity = SERVER
     database.frozen.clear()
     for row in database.rows.values():
         if row["storeUid"] == FOREIGN and row["state"] == "started":
@@ -227,7 +226,10 @@ def abandoned(site: Site) -> list[dict[str, Any]]:
 
 
 def release_by_hand(m: "Machine") -> None:
-    """``release-lock``: a fence, then the Lease."""
+    """``release-lock``: a fence, then the Lease. And the URL leads home again, once."""
+    if not m.home and m.world.database.session is None:
+        m.home = True
+        m.world.database.identity = SERVER
     for site in m.world.sites:
         for lease in abandoned(site) if m.world.database.session is None else ():
             site.auditor.forced = True

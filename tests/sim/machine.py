@@ -61,6 +61,7 @@ class Machine:
         self.healed_turns = 0
         self.saved = self.declared_again = False
         self.led_back_s = 0.0
+        self.home = False
         self.plot = hostile.plot(self.rng)
         self._draw()
 
@@ -70,7 +71,7 @@ class Machine:
         world, rng = self.world, self.rng
         self.theme = rng.choices(
             ("plain", "rough", "unknown", "fail", "refuse", "freeze", "storm"),
-            (38, 7, 14, 8, 8, 23, 2),
+            (41, 7, 13, 7, 8, 22, 2),
         )[0]
         both = self.theme in ("plain", "rough", "unknown", "storm")
         world.kind = toy.KIND if both and rng.random() < 0.15 else SCHEMA
@@ -203,6 +204,11 @@ class Machine:
             self.acknowledge(site, key, status.frozen.number)
         self._lead_back(status.pending_observation)
         if site.store.automatic:
+            if status.phase == "Blocked" and any(
+                item.reason == "ServerIdentityMismatch" for item in status.conditions
+            ):
+                # The plan was made on another server: only a person knows which one is meant.
+                self.ask(site, key, "plan")
             if not self._usable(site, key) and not self._astray():
                 self.approve(site, key)
             return
@@ -232,7 +238,7 @@ class Machine:
         wanted = None if owed is None else owed.inputs.get("serverIdentity")
         if owed is None or wanted is None or owed.reason != "ServerIdentityMismatch":
             return
-        if self.world.now_s >= self.led_back_s + 600.0:
+        if self.world.now_s >= self.led_back_s + 600.0 and self.world.database.session is None:
             self.led_back_s = self.world.now_s
             self.world.database.identity = str(wanted)
 

@@ -219,6 +219,16 @@ def render(status: Status) -> dict[str, Any]:
 
 
 def with_history(status: Status, entry: HistoryEntry) -> Status:
-    """The status with one more operation of the account, the oldest dropped."""
-    kept = (*status.history, entry)[-HISTORY_KEPT:]
-    return dataclasses.replace(status, history=kept)
+    """The status with one more operation of the account, the oldest dropped.
+
+    The Apply whose proof is owed is kept, however many proofs it takes: its entry is settled by
+    the last of them (invariant 23).
+    """
+    kept = [*status.history, entry]
+    owed = status.pending_observation
+    while len(kept) > HISTORY_KEPT:
+        first = 0
+        if owed is not None and kept[0].operation_id == owed.operation_id:
+            first = 1
+        del kept[first]
+    return dataclasses.replace(status, history=tuple(kept))

@@ -729,3 +729,19 @@ def test_what_somebody_deleted_is_published_again() -> None:
     for item in (*s.world.objects.list(CONFIG_MAP), *s.world.objects.list(PLAN)):
         s.world.objects.delete(item)
     assert command(s, process).exit_code == 0, "by the same process"
+
+
+def test_an_apply_keeps_its_entry_however_many_proofs_it_takes() -> None:
+    s = scenario("a", automatic=True, certain=False, policy={"apply": "Always"})
+    process = s.process()
+
+    def step(order: JobOrder, name: str) -> None:
+        s.database.down = s.database.down or name == "finished"
+
+    s.database.step = step
+    process.settle(patience_s=3_000, passes=2_000)
+    assert len(s.status().history) == 20, "the account is full of proofs"
+    s.database.step, s.database.down = (lambda order, name: None), False
+    process.settle(patience_s=200)
+    entry = next(item for item in s.status().history if item.type == "Apply")
+    assert entry.settled is not None and entry.settled.type == "Succeeded"
