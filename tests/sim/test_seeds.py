@@ -7,6 +7,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ KEPT = sorted(int(path.stem) for path in (Path(__file__).parent / "seeds").glob(
 
 
 @pytest.mark.parametrize("first", range(0, scaled(SEEDS), campaign.CHUNK))
-def test_seeds(first: int, record_property: pytest.RecordProperty) -> None:
+def test_seeds(first: int, record_property: Callable[[str, object], None]) -> None:
     whole = campaign.run_many(range(first, first + campaign.CHUNK))
     record_property("sim", dataclasses.asdict(whole))
     assert not whole.failures, "\n".join(whole.failures)
