@@ -19,7 +19,7 @@ sessions, the ledger at the moment of an effect, process lives, Pods, a whole pa
 13    a stored success: epoch the Lease's, Job pinned, and the ledger agrees with the report
 14    settled outcomes against the ledger's row
 15    stored and settled outcomes never change
-16    at the create: no outcome yet (1 and 2 say the rest)
+16    by 1 and 2: the one create comes from the life that wrote the mark, and no other comes
 17    a pinned Job is one that this claim's create made
 20    every write: the same pass has read the document that it replaces (ports read live, which
       ``tests/ports`` holds the backends to)
@@ -67,6 +67,8 @@ class SimAuditor(Auditor):
     jobs: Cluster | None = None
     writers: dict[str, int] = dataclasses.field(default_factory=dict)
     """Dispatch nonce → the life that sent it."""
+    marks: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Dispatch nonce → operation id, of every mark that landed."""
     forced: bool = False
     """A person has edited a Lease or a finalizer by hand."""
     restored: bool = False
@@ -93,6 +95,7 @@ class SimAuditor(Auditor):
         self.restored = True
         self.created.clear()
         self.writers.clear()
+        self.marks.clear()
         self.numbers.clear()
         self._parsed.clear()
 
@@ -121,6 +124,8 @@ class SimAuditor(Auditor):
     def _claim(self, uid: str, old: Claim | None, new: Claim) -> None:
         same = old is not None and old.operation_id == new.operation_id
         marked = new.dispatch_started and not (same and old is not None and old.dispatch_started)
+        if marked:
+            self.marks[new.dispatch_nonce or ""] = new.operation_id
         if marked and new.type in self.mutating:
             self._alone(uid, new)
         pinned = new.job_uid is not None and not (same and old is not None and old.job_uid)
@@ -169,8 +174,17 @@ class SimAuditor(Auditor):
             _need(10, not alive, "a realm was given up while a session of it lives")
 
     def sent(self, order: JobOrder, life: int) -> None:
-        """A create is sent by this process life."""
-        nonce = order.annotations[NONCE]
+        """A create is sent by this process life.
+
+        It may come late, even behind its outcome, where the process stood still between mark and
+        create: that is what tombstone and wait are for (C-6.9). It may not come twice, nor from
+        anyone who did not write the mark.
+        """
+        nonce, identity = order.annotations[NONCE], order.annotations[OPERATION_ID]
+        count = self.created.get(identity, 0) + 1
+        self.created[identity] = count
+        _need(1, count <= 1, f"two creates for {order.spec.operation}")
+        _need(2, self.marks.get(nonce) == identity, "no mark when the Job is created")
         _need(2, self.writers.get(nonce) == life, "the mark was written by another process")
 
     def vanished(self, document: Document) -> None:
@@ -287,7 +301,7 @@ class SimJobs(AuditedJobs):
         auditor = self._auditor
         assert isinstance(auditor, SimAuditor)
         auditor.sent(order, self.life)
-        return super().create(order)
+        return self._inner.create(order)
 
     def expire(self, namespace: str, name: str, uid: str, ttl_s: int) -> None:
         """Of the claim whose Job it is: another process may have gone on meanwhile."""
@@ -300,4 +314,4 @@ class SimJobs(AuditedJobs):
         self._inner.expire(namespace, name, uid, ttl_s)
 
 
-__all__ = ["OPERATION_ID", "EffectAuditor", "SimAuditor", "SimJobs", "SimObjects"]
+__all__ = ["EffectAuditor", "SimAuditor", "SimJobs", "SimObjects"]

@@ -209,6 +209,10 @@ class Machine:
             ):
                 # The plan was made on another server: only a person knows which one is meant.
                 self.ask(site, key, "plan")
+            if self.world.kind == toy.KIND and any(
+                item.reason == "ClockSkew" for item in status.conditions
+            ):
+                self.ask(site, key, "observe")  # a toy does not look again by itself
             if not self._usable(site, key) and not self._astray():
                 self.approve(site, key)
             return

@@ -221,14 +221,15 @@ def render(status: Status) -> dict[str, Any]:
 def with_history(status: Status, entry: HistoryEntry) -> Status:
     """The status with one more operation of the account, the oldest dropped.
 
-    The Apply whose proof is owed is kept, however many proofs it takes: its entry is settled by
-    the last of them (invariant 23).
+    The last Apply is kept, however many proofs it takes: its entry is settled by the last of
+    them (invariant 23), and tells afterwards what became of it.
     """
     kept = [*status.history, entry]
     owed = status.pending_observation
+    last = None if owed is None else owed.operation_id
+    for item in kept:
+        if owed is None and item.settled is not None:
+            last = item.operation_id
     while len(kept) > HISTORY_KEPT:
-        first = 0
-        if owed is not None and kept[0].operation_id == owed.operation_id:
-            first = 1
-        del kept[first]
+        del kept[1 if kept[0].operation_id == last else 0]
     return dataclasses.replace(status, history=tuple(kept))
