@@ -1,6 +1,6 @@
 # Every target works in a fresh checkout: it sets up what it needs first. See docs/testing.md.
 .DEFAULT_GOAL := help
-.PHONY: help demo test set-up lint format verify generate suites bench completions clean
+.PHONY: help demo test set-up lint format verify generate suites sim bench completions clean
 
 PYTHON_IN := .venv/bin/python
 # Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
@@ -12,9 +12,13 @@ SUBSET ?= $(PTAHK_TEST_SUBSET)
 BUDGET ?= 1
 # Test processes. Their servers take a core's share too.
 JOBS ?= $(shell nproc)
+# How many seeds `make sim` runs, and from which on.
+SEEDS ?= 20000
+FIRST ?= 0
 # More for pytest, for example: make suites TESTS=tests/unit ARGS='-k frame -x'
 TESTS ?= tests
 ARGS ?=
+PYTEST = $(PYTHON_IN) -m pytest --budget $(BUDGET) $(if $(PG),--pg $(PG))
 
 export PG
 export PTAHK_TEST_SUBSET := $(SUBSET)
@@ -53,8 +57,13 @@ completions: ## Write completions/ for bash, zsh and fish
 	$(PYTHON_IN) scripts/generate.py completions
 
 suites: ## Only the tests, without the checks
-	$(PYTHON_IN) -m pytest -n $(JOBS) --dist worksteal --budget $(BUDGET) \
-	  $(if $(PG),--pg $(PG)) $(ARGS) $(TESTS)
+	@$(PYTEST) -n $(JOBS) --dist worksteal $(ARGS) $(TESTS) || { \
+	  code=$$?; [ $$code -eq 1 ] || exit $$code; \
+	  echo "Some tests failed. Once more, these alone and nothing beside them:"; \
+	  $(PYTEST) --last-failed --last-failed-no-failures none -v $(ARGS) $(TESTS); }
+
+sim: ## A campaign of the simulator: make sim SEEDS=20000
+	$(PYTHON_IN) -m tests.sim --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
 bench: ## The figures of docs/performance.md; fails where a bound is missed
 	@scripts/set-up dev
