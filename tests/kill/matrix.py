@@ -28,6 +28,11 @@ def thorough(steps: tuple[str, ...]) -> tuple[str, ...]:
     return () if THOROUGH else steps
 
 
+def thorough_only(*steps: str) -> tuple[str, ...]:
+    """Steps that only a larger budget adds."""
+    return steps if THOROUGH else ()
+
+
 def recorded(name: str) -> tuple[str, ...]:
     """The lines of one record: ``PROCESS OPERATION STEP``."""
     return tuple((FOLDER / f"{name}.txt").read_text().splitlines())

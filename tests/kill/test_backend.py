@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.kill.bed import Bed
-from tests.kill.matrix import THOROUGH, names, points, thorough
+from tests.kill.matrix import names, points, thorough, thorough_only
 from tests.kill.points import Point
 
 pytestmark = pytest.mark.pg(18)
 
-QUIET = ("ledger-ddl", "read", "constraints")
+QUIET = ("ledger-ddl", "read", "constraints", "begin")
 TERMINATED = [
     *points(
         "groups-planned", "executor", ("Apply",),
@@ -26,11 +26,11 @@ TERMINATED = [
 CRASHED = [
     *points(
         "groups-planned", "executor", ("Apply",),
-        only=("ledger-row", "statement", *(("progress",) if THOROUGH else ())), victims=("server",),
+        only=("ledger-row", "statement", *thorough_only("progress")), victims=("server",),
     ),
     *points(
         "groups-planned", "executor", ("Apply",), ("after",),
-        only=("commit", "intent", *(("lock", "statement") if THOROUGH else ())),
+        only=("commit", "intent", *thorough_only("lock", "statement")),
         victims=("server",),
     ),
 ]  # fmt: skip

@@ -50,7 +50,7 @@ def test_a_proof_stays_owed_while_the_server_is_away(make_bed: Callable[..., Bed
         with bed.gate("CREATE VIEW") as held:
             command = bed.start()
             held()
-            for pid in (command.pid, *bed.job()):
+            for pid in (command.pid, *reversed(bed.job())):
                 kill(pid)
             bed.end(command)
     identity = bed.attempts()[0]["operation_id"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.kill.bed import Bed
-from tests.kill.matrix import names, points, thorough
+from tests.kill.matrix import names, points, thorough, thorough_only
 from tests.kill.points import EVERYBODY, Point
 
 pytestmark = pytest.mark.pg(18)
@@ -28,14 +28,14 @@ OTHERS = [
     for change in ("single", "multi", "concurrent")
     for point in points(
         f"{change}-planned", "executor", ("Apply",), ("after",),
-        only=("ledger-row", "commit", "intent", "statement", "finish"),
+        only=("ledger-row", "commit", "intent", *thorough_only("statement"), "finish"),
     )
 ]  # fmt: skip
 TOGETHER = [
     *points("groups-planned", "executor", ("Apply",), only=("commit",), victims=EVERYBODY),
     *points(
         "groups-planned", "executor", ("Apply",), ("after",),
-        only=("intent", "statement", "commit", "document"), victims=EVERYBODY,
+        only=("intent", *thorough_only("statement", "commit"), "document"), victims=EVERYBODY,
     ),
     *points(
         "groups-planned", "executor", ("Prove",), ("after",),
@@ -60,7 +60,9 @@ PLAN = [
     ),
 ]
 PROVE = [
-    *points("single-planned", "executor", ("Prove",), without=("rollback", "read")),
+    *points(
+        "single-planned", "executor", ("Prove",), without=("rollback", "read", *thorough(QUIET))
+    ),
     *points("single-planned", "executor", ("Prove",), ("after",), only=("commit", "document")),
 ]
 

@@ -65,7 +65,7 @@ def test_another_state_directory_meets_an_unsettled_attempt(make_bed: Callable[.
         first = bed.start()
         backend = held()
         runner, executor = bed.job()
-        for pid in (first.pid, runner, executor):
+        for pid in (first.pid, executor, runner):  # an orphaned executor would settle its row
             kill(pid)
         bed.end(first)
         until(lambda: backend not in dict(bed.ground.sessions()), "the old session's end")
@@ -89,7 +89,7 @@ def test_another_state_directory_takes_over_after_the_deadline(
         first = bed.start()
         backend = held()
         runner, executor = bed.job()
-        for pid in (first.pid, runner, executor):
+        for pid in (first.pid, executor, runner):  # an orphaned executor would settle its row
             kill(pid)
         bed.end(first)
         until(lambda: backend not in dict(bed.ground.sessions()), "the old session's end")
