@@ -59,10 +59,12 @@ def points(
     without: tuple[str, ...] = (),
     only: tuple[str, ...] = (),
     victims: tuple[str, ...] = (),
+    most: int = 1000,
 ) -> list[Point]:
     """A point at each recorded step of a process.
 
     :param without: steps to leave out; ``only``: all others are.
+    :param most: how many of one name the default run strikes, the first ones.
     """
     seen: Counter[tuple[str, str]] = Counter()
     made: list[Point] = []
@@ -77,6 +79,8 @@ def points(
         if step in without or (only and step not in only):
             continue
         number = seen[operation, step]
+        if number > most and not THOROUGH:
+            continue
         made += [
             Point(process, operation, step, number, moment, victims=victims) for moment in when
         ]

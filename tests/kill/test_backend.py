@@ -36,7 +36,7 @@ CRASHED = [
 ]  # fmt: skip
 READING = [
     *points("single-uncached", "executor", ("Plan",), ("after",),
-            only=("lock", "scratch-create", "scratch.load"), victims=("backend",)),
+            only=("lock", "scratch-create", "scratch.load"), victims=("backend",), most=1),
     *points("single-planned", "executor", ("Prove",), ("after",), only=("lock", "commit"),
             victims=("backend",)),
     *points("single-planned", "executor", ("Prove",), ("after",), only=("lock", "commit"),

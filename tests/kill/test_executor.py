@@ -54,11 +54,12 @@ ORPHAN = [
 ]  # fmt: skip
 SCRATCHES = ("scratch-create", "scratch-prepare", "scratch-comment", "scratch-drop")
 PLAN = [
-    *points("single-uncached", "executor", ("Plan",), only=("lock", *SCRATCHES, "document")),
+    *points("single-uncached", "executor", ("Plan",), only=("lock", "document"), most=1),
     *points(
-        "single-uncached", "executor", ("Plan",), ("after",), only=(*SCRATCHES, "scratch.load")
+        "single-uncached", "executor", ("Plan",), ("before", "after"),
+        only=(*SCRATCHES, "scratch.load"), most=1,
     ),
-]
+]  # fmt: skip
 PROVE = [
     *points(
         "single-planned", "executor", ("Prove",), without=("rollback", "read", *thorough(QUIET))
