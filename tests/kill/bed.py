@@ -277,6 +277,7 @@ class Place:
     def plan(self) -> None:
         """Plan the change once; the cache of desired facts is warm from then on."""
         self.reset()
+        self.saved.unlink(missing_ok=True)
         bed = Bed(self, self.folder, self.state)
         run = bed.run("plan", "--out", str(self.saved))
         assert run.code == 0, run
