@@ -131,7 +131,9 @@ class SimAuditor(Auditor):
         pinned = new.job_uid is not None and not (same and old is not None and old.job_uid)
         if pinned and self.jobs is not None:
             job = self.jobs.jobs.get(("local", new.job_name))
-            ours = job is not None and job.order.annotations.get(NONCE) == new.dispatch_nonce
+            # Replaced between this pass's look and its write: the next pass finds another UID.
+            replaced = job is None or job.uid != new.job_uid
+            ours = replaced or job.order.annotations.get(NONCE) == new.dispatch_nonce
             _need(17, ours, "a Job was pinned that the claim did not build")
         if new.outcome is not None and new.type in self.mutating:
             self.reported[new.operation_id] = new.outcome.type

@@ -231,6 +231,13 @@ def release_by_hand(m: "Machine") -> None:
         m.home = True
         m.world.database.identity = SERVER
     for site in m.world.sites:
+        waits = (
+            site.store.automatic
+            and not site.auditor.forced
+            and any(site.status(key).active_operation is not None for key in site.resources())
+        )
+        if waits:
+            continue  # its claim takes the Lease over by itself
         for lease in abandoned(site) if m.world.database.session is None else ():
             site.auditor.forced = True
             _write_lease(site, lease, None)
@@ -319,6 +326,7 @@ def replace_job(m: "Machine") -> None:
     if found is None:
         return
     job = found[1]
+    job.uid += "-another"
     job.order = dataclasses.replace(job.order, annotations={"ptahk.dev/operation-id": "x"})
 
 

@@ -71,7 +71,7 @@ class Machine:
         world, rng = self.world, self.rng
         self.theme = rng.choices(
             ("plain", "rough", "unknown", "fail", "refuse", "freeze", "storm"),
-            (41, 7, 13, 7, 8, 22, 2),
+            (40, 7, 18, 6, 8, 19, 2),
         )[0]
         both = self.theme in ("plain", "rough", "unknown", "storm")
         world.kind = toy.KIND if both and rng.random() < 0.15 else SCHEMA
@@ -334,7 +334,9 @@ class Machine:
             return (
                 LINES[0] in self.world.database.live and status.last_observation is not None
             ) or (not site.store.automatic and LINES[0] in self.world.database.live)
-        last = status.last_plan
+        last, live = status.last_plan, self.world.database.live
+        if set(live) != set(LINES[: self.declared]):
+            return False  # somebody's change by hand is not seen yet
         wanted = self.world.database.fingerprint(list(LINES[: self.declared]))
         return (
             last is not None and not last["statements"] and (last["desiredFingerprint"] == wanted)
