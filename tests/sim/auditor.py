@@ -56,6 +56,7 @@ from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Document, JobOrder, JobView, Key, key_of
 from tests.kit.auditor import AuditedJobs, AuditedObjects, Auditor, Violation, _need
 from tests.kit.fakedb import Execution
+from tests.sim import fast
 from tests.sim.cluster import ApiServer, Cluster
 
 
@@ -272,12 +273,13 @@ class SimObjects(AuditedObjects):
         new = None
         if before is not None and self._fits(before, document):
             uid = before["metadata"]["uid"]
-            new = statuses.parse(document.get("status"), uid)
+            new = fast.status(document.get("status"), uid)
             self.audit.status_write(self.audit.status_of(before), new, self.lease())
         stored = self.api.replace_status(document)
         if new is not None:
             metadata = stored["metadata"]
             self.audit._parsed[metadata["uid"], metadata["resourceVersion"]] = new
+            fast.STATUSES.learn(stored["status"], new)
         return stored
 
     def replace(self, document: Document) -> Document:

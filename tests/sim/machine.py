@@ -25,7 +25,7 @@ from ptahk.engine.model.resource import (
 from ptahk.engine.ports import Key, PortError
 from tests.kit import toy
 from tests.kit.auditor import Violation, _need
-from tests.sim import hostile, points
+from tests.sim import fast, hostile, points
 from tests.sim.world import KEY, Manager, Rates, Site, World, add_site, new_resource, toy_plan
 
 HEALED_TURNS = 4000
@@ -259,6 +259,11 @@ class Machine:
     # -- the two phases -----------------------------------------------------------------------
 
     def run(self) -> Report:
+        """:raises Violation: an invariant does not hold."""
+        with fast.parsing_once():
+            return self._run()
+
+    def _run(self) -> Report:
         world = self.world
         length = 160 if self.theme == "freeze" else self.rng.randint(60, 160)
         for _ in range(length):

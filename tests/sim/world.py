@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from ptahk.engine import driver
 from ptahk.engine.model.resource import API_VERSION, APPROVAL, SCHEMA
@@ -22,6 +22,7 @@ from ptahk.engine.ports import (
     Indeterminate,
     Key,
     NotFound,
+    Objects,
     PortError,
     Ports,
     Store,
@@ -42,6 +43,8 @@ from tests.kit.scenario import FAMILIES
 from tests.sim import points
 from tests.sim.auditor import EffectAuditor, SimAuditor, SimJobs, SimObjects
 from tests.sim.cluster import ApiServer, Cluster, Pod
+
+T = TypeVar("T")
 
 KEY = "taint-coordination-key/db"
 """Plain text that may stand in ``spec`` alone (invariant 30)."""
@@ -138,6 +141,19 @@ class Chaos(Faults):
         return answer
 
 
+class SimFaultyObjects(FaultyObjects):
+    """The kit's; what is sent is not copied while documents are shared."""
+
+    def __init__(self, inner: Objects, faults: Faults, api: ApiServer) -> None:
+        super().__init__(inner, faults)
+        self._api = api
+
+    def _write(self, verb: str, document: Document, action: Callable[[Document], T]) -> T:
+        if not self._api.shared:
+            return super()._write(verb, document, action)
+        return self._faults.run(verb, key_of(document), lambda: action(document), document)
+
+
 @dataclass(eq=False)
 class Manager:
     """One process that makes passes."""
@@ -167,7 +183,7 @@ class Manager:
         jobs.life = self.life
         self.ports = Ports(
             store=self.site.store,
-            objects=FaultyObjects(self.objects, self.chaos),
+            objects=SimFaultyObjects(self.objects, self.chaos, self.site.api),
             jobs=jobs,
             surroundings=self.site.surroundings,
             clock=self.clock,
