@@ -50,9 +50,18 @@ def _clock(s: Snapshot) -> Refusal | None:
     )
 
 
+def _guarded(s: Snapshot) -> Refusal | None:
+    if s.unguarded is None:
+        return None
+    return Refusal("NoAdmission", s.unguarded)
+
+
 NEW_CLAIM: tuple[Gate, ...] = (_valid, _living, _running)
 REALM: tuple[Gate, ...] = (_alone, _thawed)
 MUTATION: tuple[Gate, ...] = (_clock,)
+"""What an earlier reading of the database says: a new reading may say otherwise."""
+GUARD: tuple[Gate, ...] = (_guarded,)
+"""No reading of the database is made for a mutation that may not be dispatched anyway."""
 
 
 def first(s: Snapshot, gates: tuple[Gate, ...]) -> Refusal | None:
@@ -68,7 +77,7 @@ def claim(s: Snapshot, *, realm: bool, mutates: bool) -> Refusal | None:
     """Everything that may refuse a new claim, or an undispatched one.
 
     :param realm: the operation takes the realm Lease: the census and a frozen realm count.
-    :param mutates: it changes user objects: the database's clock counts.
+    :param mutates: it changes user objects: the database's clock and the admission guard count.
     """
-    gates = NEW_CLAIM + (REALM if realm else ()) + (MUTATION if mutates else ())
+    gates = NEW_CLAIM + (REALM if realm else ()) + (GUARD + MUTATION if mutates else ())
     return first(s, gates)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptahk.engine.census import Claimant, claims, settling
+from ptahk.engine import peers
 from ptahk.engine.family import Family
 from ptahk.engine.model import lease as leases
 from ptahk.engine.model import source as sources
@@ -51,7 +51,6 @@ from ptahk.engine.model.snapshot import (
 )
 from ptahk.engine.model.status import Status, parse
 from ptahk.engine.ports import Document, Key, NotFound, Ports, Watched, object_reference
-from ptahk.errors import UsageError
 from ptahk.wire import digest
 
 Families = Mapping[str, Family]
@@ -135,6 +134,7 @@ def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
         pods=_pods(ports, resource, family),
         result=_result(ports, claim),
         surroundings=_surroundings(ports, resource),
+        unguarded=_unguarded(ports, resource),
         plan=plan,
         plan_refusal=plan_refusal,
         approvals=_approvals(ports, resource, plan),
@@ -244,79 +244,26 @@ def _holder_settled(ports: Ports, resource: _Resource, holder: leases.Holder) ->
 
 
 def _peers(ports: Ports, resource: _Resource, families: Families) -> tuple[Peer, ...] | None:
-    """The census, read live wherever a claim may be written or is not dispatched yet."""
+    """The census wherever a claim may be written or is not dispatched yet.
+
+    At rest an index may answer. Once a claim stands it is read live: an index can show two new
+    peers each alone (C-6.4).
+    """
     claim = resource.undispatched
     wanted = claim.realm if claim is not None else _realm(resource)
     if wanted is None or not (resource.idle or claim is not None):
         return None
     if resource.idle and not (resource.asked or ports.store.automatic):
         return None
-    found = []
-    for kind in sorted(families):
-        for document in ports.objects.list(kind):
-            if document["metadata"]["uid"] == resource.uid:
-                continue
-            peer = _peer(ports, document, wanted)
-            if peer is not None:
-                found.append(peer)
-    return tuple(found)
-
-
-def _peer(ports: Ports, document: Document, realm: str) -> Peer | None:
-    """Another resource, where it names this realm in its spec or in a claim."""
-    metadata = document["metadata"]
-    spec = document.get("spec") or {}
-    try:
-        status = parse(document.get("status"), metadata["uid"])
-    except FieldError:
-        # Nobody can tell what it does: it counts as settling where its spec names the realm.
-        status = None
-    named = {_realm_of(spec)}
-    claim = owed = None
-    if status is not None:
-        claim, owed = status.active_operation, status.pending_observation
-        debts = (claim, owed, status.pending_lock_release)
-        named |= {debt.realm for debt in debts if debt is not None}
-    if realm not in named:
-        return None
-    active = claim is not None and claim.realm == realm and claim.outcome is None
-    item = Claimant(
-        shared=bool((spec.get("target") or {}).get("sharedRealm")),
-        suspended=bool(spec.get("suspend")),
-        deleting=metadata.get("deletionTimestamp") is not None,
-        dormant=_dormant(spec),
-        active=active,
-        owing=status is None
-        or owed is not None
-        or status.pending_lock_release is not None
-        or (claim is not None and claim.dispatch_started),
-        automatic=ports.store.automatic,
-    )
-    waits = claim is not None and claim.lease and not claim.dispatch_started
-    return Peer(
-        kind=document["kind"],
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        shared=item.shared,
-        claims=claims(item),
-        settling=settling(item),
-        since=claim.start_time if claim is not None and waits else None,
-    )
-
-
-def _realm_of(spec: Mapping[str, Any]) -> str | None:
-    target = spec.get("target") or {}
-    try:
-        return digest.coordination_digest(target["engine"], target["coordinationKey"])
-    except (KeyError, TypeError, AttributeError, UsageError):
-        return None
-
-
-def _dormant(spec: Mapping[str, Any]) -> bool:
-    policy = spec.get("policy") or {}
-    never = policy.get("apply") == "Never" and str(spec.get("interval", "10m")) in ("0", "0s")
-    return never or not (spec.get("desired") or spec.get("artifact"))
+    documents = None
+    if claim is None and ports.census is not None:
+        documents = ports.census.claimants(wanted)
+    if documents is None:
+        documents = tuple(
+            document for kind in sorted(families) for document in ports.objects.list(kind)
+        )
+    automatic = ports.store.automatic
+    return peers.of_realm(documents, wanted, resource.uid, automatic=automatic)
 
 
 def _pods(ports: Ports, resource: _Resource, family: Family) -> tuple[Any, ...] | None:
@@ -346,6 +293,13 @@ def _surroundings(ports: Ports, resource: _Resource) -> dict[str, Any] | None:
     spec = resource.document.get("spec")
     execution = (spec if isinstance(spec, dict) else {}).get("execution") or {}
     return ports.surroundings.snapshot(resource.key.namespace, execution)
+
+
+def _unguarded(ports: Ports, resource: _Resource) -> str | None:
+    """Wherever a mutation may be claimed or dispatched."""
+    if not (resource.idle or resource.undispatched is not None):
+        return None
+    return ports.admission.missing()
 
 
 def _plan(ports: Ports, resource: _Resource) -> tuple[Plan | None, Refusal | None]:

@@ -196,6 +196,31 @@ class Recorder(Protocol):
         the durable step just taken (``ClaimWritten``, ``LeaseAcquired``, …)."""
 
 
+class Admission(Protocol):
+    """Whether the guard on operation Pods is in force (C-12.4)."""
+
+    def missing(self) -> str | None:
+        """Why it is not, for a person; None: it is, or this store needs none (C-14.3).
+
+        Asked in every pass that may claim or dispatch, so an adapter that has to probe remembers
+        its answer for a while.
+        """
+
+
+class Census(Protocol):
+    """Claimants by realm, kept from a watch (C-6.4). Live reads stand before every dispatch."""
+
+    def claimants(self, realm: str) -> tuple[Document, ...] | None:
+        """Every resource that names the realm in its spec or in a claim; None: read live."""
+
+
+class NothingMissing:
+    """An Admission for stores whose Jobs nothing guards, and nothing has to."""
+
+    def missing(self) -> str | None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """When this process first saw something stand as it stands, on its monotonic clock."""
@@ -231,6 +256,9 @@ class Ports:
     entropy: Entropy
     recorder: Recorder
     memory: Memory = field(default_factory=Memory)
+    admission: Admission = field(default_factory=NothingMissing)
+    census: Census | None = None
+    """None: every census is read live."""
 
 
 def key_of(document: Document) -> Key:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from ptahk.engine.model.execution import Execution
 from ptahk.engine.model.job import Collected, JobInput, JobView, PodView, Store
 from ptahk.engine.model.lease import LeaseRecord, Malformed
 from ptahk.engine.model.outcome import Refusal
 from ptahk.engine.model.plan import Approval, Plan, SourceRef
-from ptahk.engine.model.resource import Acknowledge, ApplyPolicy, Execution, Request, Target
+from ptahk.engine.model.resource import Acknowledge, ApplyPolicy, Request, Target
 from ptahk.engine.model.status import Status
 
 
@@ -112,6 +113,8 @@ class Snapshot:
     """Of the Apply that is active or owed a proof."""
     result: Collected | None
     surroundings: Mapping[str, Any] | None
+    unguarded: str | None
+    """Why no mutation may be dispatched now: admission is not in force (C-12.4)."""
     plan: Plan | None
     plan_refusal: Refusal | None
     approvals: tuple[Approval, ...]
