@@ -119,8 +119,12 @@ class Execution:
         """
         result: dict[str, Any] = {}
         yield from self._result(result, guard)
+        self.log = self.printed(self.payload(result))
+
+    def payload(self, result: dict[str, Any]) -> dict[str, Any]:
+        """What the frame says of this result."""
         order, error = self.order, result.get("error")
-        payload = {
+        return {
             "version": 1,
             "operationId": order.spec.operation_id,
             "epoch": order.spec.epoch,
@@ -136,7 +140,11 @@ class Execution:
             "error": error,
             "result": result,
         }
-        self.log = b"noise\n" + frame.encode(order.spec.operation_id, order.spec.epoch, payload)
+
+    def printed(self, payload: dict[str, Any]) -> bytes:
+        """The log of a run that came to its end."""
+        spec = self.order.spec
+        return b"noise\n" + frame.encode(spec.operation_id, spec.epoch, payload)
 
     def end_session(self) -> None:
         """The server notices that the session is over."""
@@ -150,41 +158,49 @@ class Execution:
             self._commit(statement)
 
     def _result(self, document: dict[str, Any], guard: Refused | None) -> Iterator[str]:
-        spec, db = self.order.spec, self.db
-        command = spec.operation.lower()
+        self.begin_document(document)
+        command = document["command"]
+        try:
+            yield "start"
+            if guard is not None:
+                raise guard
+            self.connect(document)
+            yield from getattr(self, f"_{command}")(document)
+        except Refused as refused:
+            self.refuse(document, refused)
+
+    def begin_document(self, document: dict[str, Any]) -> None:
+        """The head of every result document."""
         document.update(
             version=1,
-            command=command,
+            command=self.order.spec.operation.lower(),
             ok=True,
             executorVersion="fake-1",
             startNonce=self.nonce,
             serverIdentity=None,
             serverVersion=170000,
             timeline=1,
-            targetIdentity=db.target,
+            targetIdentity=self.db.target,
             ledger=None,
             clockOffsetSeconds=None,
         )
-        try:
-            yield "start"
-            if guard is not None:
-                raise guard
-            self._connect(document)
-            yield from getattr(self, f"_{command}")(document)
-        except Refused as refused:
-            document["ok"] = False
-            document["error"] = {
-                "reason": refused.reason,
-                "message": refused.message,
-                "exitCode": refused.exit_code,
-            }
-            if command == "apply":
-                document.setdefault("result", "refused")
-                document.setdefault("statementsTotal", 0)
-                document.setdefault("statementsDone", 0)
-                document.update(mutationStarted=self.mutation_started, row=None)
 
-    def _connect(self, document: dict[str, Any]) -> None:
+    def refuse(self, document: dict[str, Any], refused: Refused) -> None:
+        """The document of an operation that was refused."""
+        document["ok"] = False
+        document["error"] = {
+            "reason": refused.reason,
+            "message": refused.message,
+            "exitCode": refused.exit_code,
+        }
+        if document["command"] == "apply":
+            document.setdefault("result", "refused")
+            document.setdefault("statementsTotal", 0)
+            document.setdefault("statementsDone", 0)
+            document.update(mutationStarted=self.mutation_started, row=None)
+
+    def connect(self, document: dict[str, Any]) -> None:
+        """C-9.8 up to the ledger: lock and identity."""
         db, spec = self.db, self.order.spec
         if db.down:
             raise Refused("Unreachable", "the server does not answer", 6)
@@ -305,6 +321,18 @@ class Execution:
         return self.db.plans[spec.plan_digest or ""]
 
     def _apply(self, document: dict[str, Any]) -> Iterator[str]:
+        statements = self.begin_apply(document)
+        if statements is None:
+            return
+        row = self.db.rows[self.order.spec.operation_id]
+        yield "started"
+        for statement in statements:
+            yield from self._statement(document, row, statement)
+        self.finish_apply(document, len(statements))
+        yield "finished"
+
+    def begin_apply(self, document: dict[str, Any]) -> tuple[str, ...] | None:
+        """State and ledger row; the statements, or None where nothing is left to do."""
         db, spec = self.db, self.order.spec
         statements = self._statements()
         live = db.fingerprint(db.live)
@@ -313,22 +341,22 @@ class Execution:
                 result="alreadyConverged", statementsTotal=len(statements), statementsDone=0,
                 mutationStarted=False, row=None,
             )  # fmt: skip
-            return
+            return None
         if spec.observed_fingerprint not in (None, live):
             document["result"] = "stale"
             text = f"the state is not {spec.observed_fingerprint} any more"
             raise Refused("StalePlan", text)
         self._begin(len(statements))
-        row = db.rows[spec.operation_id]
         self.mutation_started = True
         document["statementsTotal"] = len(statements)
-        yield "started"
-        for statement in statements:
-            yield from self._statement(document, row, statement)
+        return statements
+
+    def finish_apply(self, document: dict[str, Any], total: int) -> None:
+        """The ledger's row is closed, in one transaction with the last statement's progress."""
+        row = self.db.rows[self.order.spec.operation_id]
         row["state"], row["outcome"] = "finished", "applied"
-        yield "finished"
         document.update(
-            result="applied", statementsTotal=len(statements), statementsDone=len(statements),
+            result="applied", statementsTotal=total, statementsDone=total,
             mutationStarted=True, row=dict(row),
         )  # fmt: skip
 
@@ -425,6 +453,12 @@ class Execution:
         }
 
     def _prove(self, document: dict[str, Any]) -> Iterator[str]:
+        self.fence(document)
+        yield "fenced"
+        self.read_proof(document)
+
+    def fence(self, document: dict[str, Any]) -> None:
+        """The tombstone, under the lock (C-6.9)."""
         db, fenced = self.db, self.order.spec.fenced
         assert fenced is not None
         row = db.rows.get(fenced.operation_id)
@@ -434,7 +468,9 @@ class Execution:
         elif row["state"] == "started":
             row["state"] = "fenced"
         document["fence"] = {"tombstone": True, "row": found}
-        yield "fenced"
+
+    def read_proof(self, document: dict[str, Any]) -> None:
+        """What a proof reads behind its fence."""
         if any(item.name == SOURCE_KEY for item in self.order.inputs):
             self._make_plan(document)
         elif not self.db.plans:
