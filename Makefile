@@ -1,6 +1,6 @@
 # Every target works in a fresh checkout: it sets up what it needs first. See docs/testing.md.
 .DEFAULT_GOAL := help
-.PHONY: help demo test set-up lint format verify generate suites sim bench completions clean
+.PHONY: help demo test set-up controlplane lint format verify generate suites sim bench completions clean
 
 PYTHON_IN := .venv/bin/python
 # Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
@@ -36,6 +36,9 @@ test: ## Everything: checks of the sources, then every suite on real servers
 
 set-up: ## Make .venv and get the servers that the tests need
 	@scripts/set-up dev
+
+controlplane: ## Build the Kubernetes of the tests: ten minutes, once per machine and version
+	@$(PYTHON_IN) -m tests.kit.gobuild
 
 lint: ## ruff, mypy and the import contracts
 	$(PYTHON_IN) -m ruff check .

@@ -4,22 +4,23 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit import budget, databases, servers
+from tests.kit import budget, clusters, databases, servers
+from tests.kit.clusterfixtures import control_plane, namespace, own_control_plane
 from tests.kit.corpora import corpora as find_corpora
-from tests.kit.installs import VERSIONS, ServerMissing
+from tests.kit.installs import VERSIONS
+from tests.kit.presence import SUBSET_ENV, present
+
+__all__ = ["control_plane", "namespace", "own_control_plane"]
 
 DEFAULT_VERSIONS = (18,)
 PG_ENV = "PTAHK_TEST_PG"
-SUBSET_ENV = "PTAHK_TEST_SUBSET"
 
-_T = TypeVar("_T")
 _keeper = pytest.StashKey[subprocess.Popen[bytes]]()
 
 # No deadline: two cores are shared with a server. The failing example is printed with its seed.
@@ -104,19 +105,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("ptahk")
     servers_used = ", ".join(f"{ran[f'pg{v}']} on PostgreSQL {v}" for v in VERSIONS)
     terminalreporter.write_line(f"tests with a server: {servers_used}")
+    kubernetes = clusters.version_used(servers.current())
+    terminalreporter.write_line(f"cluster: Kubernetes {kubernetes or 'not used'}")
     terminalreporter.write_line(f"tests left out: {left_out.total()}")
     for reason, number in sorted(left_out.items()):
         terminalreporter.write_line(f"  {number} x {reason}")
-
-
-def _present(start: Callable[[], _T]) -> _T:
-    """What ``start`` answers. A missing server fails the test, unless a subset was asked for."""
-    try:
-        return start()
-    except ServerMissing as missing:
-        if os.environ.get(SUBSET_ENV) == "1":
-            pytest.skip(str(missing))
-        raise
 
 
 @pytest.fixture(scope="session")
@@ -128,13 +121,13 @@ def server_run() -> servers.Run:
 @pytest.fixture(scope="session")
 def postgres(server_run: servers.Run, postgres_version: int) -> servers.Server:
     """A shared PostgreSQL server. A test may not stop it or kill any backend but its own."""
-    return _present(lambda: server_run.server(postgres_version))
+    return present(lambda: server_run.server(postgres_version))
 
 
 @pytest.fixture
 def own_postgres(server_run: servers.Run, postgres_version: int) -> Iterator[servers.Server]:
     """A PostgreSQL server of this test alone, which it may kill or reconfigure."""
-    server = _present(lambda: server_run.own_server(postgres_version))
+    server = present(lambda: server_run.own_server(postgres_version))
     yield server
     servers.stop(server)
 
@@ -142,7 +135,7 @@ def own_postgres(server_run: servers.Run, postgres_version: int) -> Iterator[ser
 @pytest.fixture
 def pgbouncer(server_run: servers.Run, postgres: servers.Server) -> servers.Pooler:
     """PgBouncer in transaction mode, in front of ``postgres``."""
-    return _present(lambda: server_run.pooler(postgres.version))
+    return present(lambda: server_run.pooler(postgres.version))
 
 
 @pytest.fixture

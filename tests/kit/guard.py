@@ -1,23 +1,36 @@
 """Ends what one test run started, whatever became of the run.
 
 Started by the run's first process with a pipe as standard input. When that process ends, in any
-way, the pipe closes; then every PostgreSQL and PgBouncer below the run's folder is ended by its
-pid, and the folder is removed. Folders of runs whose guard was killed too are swept first: a
-living guard holds the lock of its folder.
+way, the pipe closes; then every PostgreSQL, PgBouncer and component of a cluster below the run's
+folder is ended by its pid, what a node leaves in the kernel is taken back, and the folder is
+removed. Folders of runs whose guard was killed too are swept first: a living guard holds the lock
+of its folder.
 
 Also usable by hand: ``python tests/kit/guard.py FOLDER < /dev/null``.
 """
 
 import contextlib
 import fcntl
+import json
 import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 PREFIX = "ptahk-test-"
+COMPONENTS = "components"
+"""Folder of the records of what runs below a cluster's folder (``components.py``)."""
+BRIDGE_FILE = "bridge"
+"""Names the network bridge that a cluster's folder stands for."""
+BRIDGE_PREFIX = "ptahk"
+CGROUP_PREFIX = "ptahk-"
+CGROUP_FILE = "cgroup"
+"""Names the cgroup that holds a node's containers."""
+SHIMS = "state/io.containerd.runtime.v2.task/*/*"
+"""Below a node's folder: one folder for each container, with the address of its shim."""
 _GRACE_S = 10.0
 
 
@@ -62,8 +75,71 @@ def _first_line_pid(path: Path) -> int | None:
         return None
 
 
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def end_components(folder: Path) -> None:
+    """End whatever runs below a cluster's folder, at once: nothing there is worth keeping.
+
+    A node is one process whose child is the first of a pid namespace: with it go containerd, the
+    kubelet, every container, and their mounts, which only that namespace saw.
+    """
+    for record in sorted(folder.glob(f"{COMPONENTS}/*.json")):
+        try:
+            pid = int(json.loads(record.read_text())["pid"])
+        except (OSError, ValueError, KeyError):
+            continue
+        children = _children(pid) if _works_below(pid, folder) else []
+        end(pid, folder, signal.SIGKILL)
+        for child in children:
+            wait_gone(child, _GRACE_S)
+    _take_back(folder)
+
+
+def _take_back(folder: Path) -> None:
+    """Remove what a node left in the kernel: its bridge, its cgroups, its shims' sockets."""
+    with contextlib.suppress(OSError):
+        bridge = (folder / BRIDGE_FILE).read_text().strip()
+        if bridge.startswith(BRIDGE_PREFIX):
+            subprocess.run(
+                ["ip", "link", "delete", bridge], check=False, capture_output=True, cwd="/"
+            )
+    with contextlib.suppress(OSError):
+        cgroup = (folder / CGROUP_FILE).read_text().strip()
+        if cgroup.startswith(CGROUP_PREFIX):
+            for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()):
+                _remove_cgroup(root / cgroup)
+    for address in folder.glob(f"{SHIMS}/address"):
+        with contextlib.suppress(OSError):
+            Path(address.read_text().strip().removeprefix("unix://")).unlink()
+
+
+def _remove_cgroup(cgroup: Path) -> None:
+    """Remove an empty cgroup with those in it; ``rmdir`` only, so nothing else can be hurt."""
+    for path, _, _ in os.walk(cgroup, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+
+
+def _mounted_below(run: Path) -> bool:
+    with open("/proc/self/mountinfo") as lines:
+        return any(line.split()[4].startswith(f"{run}/") for line in lines)
+
+
+def remove(run: Path) -> None:
+    """Remove a run's folder; never through a mount, which could be anything."""
+    if not _mounted_below(run):
+        shutil.rmtree(run, ignore_errors=True)
+
+
 def end_all(run: Path) -> None:
-    """End every server below a run's folder: poolers first, then PostgreSQL (SIGQUIT)."""
+    """End every server below a run's folder: clusters, then poolers, then PostgreSQL (SIGQUIT)."""
+    for records in sorted(run.glob(f"*/{COMPONENTS}")):
+        end_components(records.parent)
     for pid_file in sorted(run.glob("*/pgbouncer.pid")):
         pid = _first_line_pid(pid_file)
         if pid is not None:
@@ -92,7 +168,7 @@ def sweep(parent: Path, own: Path) -> None:
             continue
         if lock(run) is not None:
             end_all(run)
-            shutil.rmtree(run, ignore_errors=True)
+            remove(run)
 
 
 def main(run: Path) -> None:
@@ -105,7 +181,7 @@ def main(run: Path) -> None:
     while os.read(0, 4096):
         pass
     end_all(run)
-    shutil.rmtree(run, ignore_errors=True)
+    remove(run)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,15 @@ class Install:
         return self.bindir / name
 
 
+def cache_root() -> Path:
+    """The folder of this project in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "ptahk"
+
+
 def debian_root() -> Path:
     """Where ``scripts/set-up`` unpacks Debian's packages for a user who is not root."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "ptahk" / "debian"
+    return cache_root() / "debian"
 
 
 def _debian_env(root: Path) -> dict[str, str]:

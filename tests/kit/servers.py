@@ -306,12 +306,14 @@ class Run:
         self.folder = folder
 
     @contextlib.contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold a lock that every process of the run knows by its name."""
         with (self.folder / f"{name}.lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
-    def _fresh(self, name: str) -> Path:
+    def fresh(self, name: str) -> Path:
+        """A new folder below the run's."""
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
         folder.chmod(0o711)
         return folder
@@ -319,25 +321,25 @@ class Run:
     def server(self, version: int) -> Server:
         """The run's shared server of a version, started at its first use by anybody."""
         known = self.folder / f"server-{version}.json"
-        with self._locked(f"server-{version}"):
+        with self.locked(f"server-{version}"):
             if known.exists():
                 return Server(**json.loads(known.read_text()))
-            server = start(version, self._fresh(f"pg{version}"))
+            server = start(version, self.fresh(f"pg{version}"))
             known.write_text(json.dumps(asdict(server)))
             known.chmod(0o600)
             return server
 
     def own_server(self, version: int, settings: dict[str, str] | None = None) -> Server:
         """A server for one test alone, which may crash it. The caller ends it with `stop`."""
-        return start(version, self._fresh(f"own{version}"), settings)
+        return start(version, self.fresh(f"own{version}"), settings)
 
     def pooler(self, version: int) -> Pooler:
         """The run's shared PgBouncer in front of the shared server of a version."""
         server = self.server(version)
         known = self.folder / f"pooler-{version}.json"
-        with self._locked(f"pooler-{version}"):
+        with self.locked(f"pooler-{version}"):
             if not known.exists():
-                pooler = start_pooler(server, self._fresh("bouncer"))
+                pooler = start_pooler(server, self.fresh("bouncer"))
                 known.write_text(json.dumps({"port": pooler.port, "pid": pooler.pid}))
         return Pooler(server=server, **json.loads(known.read_text()))
 

@@ -1,0 +1,50 @@
+"""Fixtures of the suites that need a cluster; ``tests/conftest.py`` makes them known everywhere."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit import clusters, servers
+from tests.kit.controlplane import Cluster, ControlPlane
+from tests.kit.presence import present
+
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+"""Labels of a test's namespace: no Pod gets in that the restricted standard refuses."""
+
+
+def create_namespace(cluster: Cluster) -> str:
+    """Make a namespace that nothing else uses."""
+    name = f"ptahk-test-{secrets.token_hex(5)}"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": RESTRICTED},
+    }
+    cluster.kubectl("create", "--filename=-", stdin=json.dumps(document))
+    return name
+
+
+@pytest.fixture(scope="session")
+def control_plane(server_run: servers.Run) -> Cluster:
+    """The run's shared API server. A test may not stop it; it keeps to its own namespace."""
+    return present(lambda: clusters.shared(server_run))
+
+
+@pytest.fixture
+def own_control_plane(server_run: servers.Run) -> Iterator[ControlPlane]:
+    """etcd and an API server of this test alone, which it may kill, freeze or take back."""
+    plane = present(lambda: clusters.own(server_run))
+    yield plane
+    clusters.end(plane)
+
+
+@pytest.fixture
+def namespace(control_plane: Cluster) -> Iterator[str]:
+    """A fresh namespace of the shared cluster."""
+    name = create_namespace(control_plane)
+    yield name
+    control_plane.kubectl("delete", "namespace", name, "--wait=false")
