@@ -24,6 +24,22 @@ KEY = Key("Lease", NAMESPACE, leader.LEASE_NAME)
 TIMES = Times()
 
 
+class Slow(FaultyObjects):
+    """Writes that land at once and are answered late."""
+
+    answered: Callable[[], None] = staticmethod(lambda: None)
+
+    def replace(self, document: Document) -> Document:
+        stored = super().replace(document)
+        self.answered()
+        return stored
+
+    def create(self, document: Document) -> Document:
+        stored = super().create(document)
+        self.answered()
+        return stored
+
+
 @dataclass
 class Replica:
     """A candidate whose calls a test delays or breaks."""
@@ -35,8 +51,8 @@ class Replica:
     election: Election = field(init=False)
 
     def __post_init__(self) -> None:
-        objects = FaultyObjects(self.store, Faults(lambda call: self.fate(call)))
-        self.election = Election(objects, self.clock, NAMESPACE, self.name, TIMES)
+        self.objects = Slow(self.store, Faults(lambda call: self.fate(call)))
+        self.election = Election(self.objects, self.clock, NAMESPACE, self.name, TIMES)
 
 
 @pytest.fixture
@@ -235,6 +251,7 @@ class Candidates(RuleBasedStateMachine):
         self.clock = MemoryClock()
         self.store = MemoryObjects(self.clock)
         self.names = 0
+        self.moving = False
         self.replicas = [self.fresh() for _ in range(3)]
 
     def fresh(self) -> Replica:
@@ -244,7 +261,7 @@ class Candidates(RuleBasedStateMachine):
     @rule(
         which=st.integers(0, 2),
         stall=st.sampled_from([0.0, 0.0, 1.0, 14.0, 16.0, 31.0, 100.0]),
-        verb=st.sampled_from(["get", "create", "replace"]),
+        verb=st.sampled_from(["get", "create", "replace", "answer", "answer"]),
         fate=st.sampled_from(FATES),
     )
     def tick(self, which: int, stall: float, verb: str, fate: Fate | None) -> None:
@@ -257,17 +274,26 @@ class Candidates(RuleBasedStateMachine):
             self.others_move(replica)
             return fate
 
-        replica.fate = strike
+        def answered() -> None:
+            if verb == "answer":
+                self.clock.advance(stall)
+                self.others_move(replica)
+
+        replica.fate, replica.objects.answered = strike, answered
         replica.election.tick()
-        replica.fate = lambda call: None
+        replica.fate, replica.objects.answered = lambda call: None, lambda: None
         if replica.election.lost:
             self.replicas[which] = self.fresh()
 
     def others_move(self, stalled: Replica) -> None:
         """While one process stands still, the others make their rounds."""
+        if self.moving:
+            return
+        self.moving = True
         for replica in self.replicas:
             if replica is not stalled and not replica.election.lost:
                 replica.election.tick()
+        self.moving = False
         self.at_most_one_leads()
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 3.0, 14.9, 29.9, 31.0]))
