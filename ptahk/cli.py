@@ -53,6 +53,7 @@ COMMANDS: Table = {
         "ledger_sql",
         "The ledger's fixed DDL, for a DBA to run.",
     ),
+    "crds": ("ptahk.commands.crds", "crds", "Print the CustomResourceDefinitions."),
     "completion": ("ptahk.commands.completion", "completion", "Print a shell's completion script."),
 }
 """Name → (module, attribute, one line of help), in the order of the help page."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ptahk.api.documents import Read, read_documents
+from ptahk.engine.model.bounds import SUBDOMAIN
 from ptahk.engine.model.fields import FieldError, read
 from ptahk.engine.model.migration import MIGRATION, MigrationSpec, parse_migration_spec
 from ptahk.engine.model.plan import ApprovalSpec
@@ -31,7 +32,7 @@ ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
 
 Spec = SchemaSpec | MigrationSpec | ApprovalSpec
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
+_NAME = re.compile(rf"{SUBDOMAIN}\Z")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?\Z")
 _LABEL_KEY = re.compile(

@@ -11,9 +11,10 @@ from ptahk.engine.family import Changes, Proposal, Proven, Reading, Summary, Unp
 from ptahk.engine.lease import known_number
 from ptahk.engine.model import ledger
 from ptahk.engine.model.claim import POD_GRACE_S, Claim, PendingObservation
+from ptahk.engine.model.execution import Execution
 from ptahk.engine.model.fields import format_time, read
 from ptahk.engine.model.outcome import Failed, Refusal, Succeeded, Unknown
-from ptahk.engine.model.resource import ApplyPolicy, Execution, Target
+from ptahk.engine.model.resource import ApplyPolicy, Target
 from ptahk.engine.model.snapshot import CommonSpec, Snapshot
 from ptahk.engine.model.status import Status
 from ptahk.wire import digest

@@ -8,7 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import MaxLen
 
 from ptahk.engine.model.fields import FieldError
 from ptahk.engine.model.outcome import StoredOutcome
@@ -43,12 +45,12 @@ def _check_epoch(text: str | None, field_name: str) -> None:
 class Pods:
     """Pods seen of one Job: the first eight by uid, and how many in all (C-4.2)."""
 
-    uids: tuple[str, ...] = ()
+    uids: Annotated[tuple[str, ...], MaxLen(PODS_KEPT)] = ()
     count: int = 0
 
     def __post_init__(self) -> None:
-        _need(len(self.uids) <= PODS_KEPT, "pods.uids", f"at most {PODS_KEPT}")
-        _need(self.count >= len(self.uids), "pods.count", "at least the uids kept")
+        _need(len(self.uids) <= PODS_KEPT, "uids", f"at most {PODS_KEPT}")
+        _need(self.count >= len(self.uids), "count", "at least the uids kept")
 
 
 @dataclass(frozen=True, slots=True)

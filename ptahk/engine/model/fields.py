@@ -8,12 +8,17 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
+Check = Callable[[Any], str | None]
+"""The rule that a value breaks, or None."""
 
 TEXT_MAX = 4096
 """Longest text of one field of a status; messages are cut to it when written."""
@@ -21,7 +26,28 @@ _READERS: dict[Any, Reader] = {}
 _WRITERS: dict[Any, tuple[tuple[str, str], ...] | None] = {}
 
 ITEMS_MAX = 1000
-"""Most items of one list that is read."""
+"""Most items of one list, or entries of one map, that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """A bound of a text: the whole of it matches ``regex``.
+
+    The regex is within what Python and Go's RE2 read alike (no look-around, no ``\\d``), so that
+    the CRDs carry the very same one.
+    """
+
+    regex: str
+    words: str
+    """The rule in words: ``must be …``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """A type that is written in another form than it is kept in."""
+
+    reader: Reader
+    """JSON value → kept value. :raises FieldError: it is not of that form."""
 
 
 class FieldError(ValueError):
@@ -65,6 +91,29 @@ def write(value: Any) -> Any:
         return {key: write(item) for key, item in value.items()}
     assert isinstance(value, str), f"no JSON form for {kind.__name__}"
     return str(value)
+
+
+DURATION = r"0|([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}(\.[0-9]{1,3})?s)?([0-9]{1,10}ms)?"
+"""Bounded, so that no sum of a time and a duration leaves the calendar; never only ``""``."""
+DURATION_LENGTH_MAX = 40
+_DURATION = re.compile(
+    r"(?:([0-9]{1,4})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,8}(?:\.[0-9]{1,3})?)s)?(?:([0-9]{1,10})ms)?"
+)
+
+
+def parse_duration(text: Any) -> float:
+    """Seconds of ``10m``, ``1h30m``, ``3s``, ``500ms`` or ``0``. :raises FieldError: else."""
+    if text == "0" or (type(text) is int and text == 0):
+        return 0.0
+    match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
+    if match is None:
+        raise FieldError("", "must be a duration as 3s, 10m or 1h30m")
+    hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds + millis / 1000
+
+
+Duration = Annotated[float, Reads(parse_duration)]
+"""Written as a duration, read as seconds."""
 
 
 def camel(name: str) -> str:
@@ -114,16 +163,15 @@ def _reader(cls: Any) -> Reader:
 
 def _build(cls: Any) -> Reader:
     """The reader of one dataclass; places in error messages are put together on the way out."""
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     table: dict[str, tuple[str, type | None, Reader]] = {}
     required = set()
     for field in dataclasses.fields(cls):
         if not field.init:
             continue
         key = _key(field)
-        custom = field.metadata.get("read")
-        plain = _plain(hints[field.name]) if custom is None else None
-        table[key] = (field.name, plain, custom or _of(hints[field.name]))
+        hint = hints[field.name]
+        table[key] = (field.name, _plain(hint), _of(hint))
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             required.add(key)
 
@@ -170,6 +218,11 @@ def _of(hint: Any) -> Reader:
     origin = typing.get_origin(hint)
     if hasattr(hint, "__supertype__"):
         return _of(hint.__supertype__)
+    if origin is typing.Annotated:
+        first, *rest = hint.__metadata__
+        if isinstance(first, Reads):
+            return _bounded(first.reader, rest)
+        return _bounded(_of(hint.__origin__), hint.__metadata__)
     if origin is typing.Literal:
         return _literal(typing.get_args(hint))
     if origin in (typing.Union, types.UnionType):
@@ -179,7 +232,8 @@ def _of(hint: Any) -> Reader:
     if origin is tuple:
         return _items(_of(typing.get_args(hint)[0]))
     if origin is not None and issubclass(origin, Mapping):
-        return _mapping(_of(typing.get_args(hint)[1]))
+        key, value = typing.get_args(hint)
+        return _mapping(_of(key), _of(value))
     if dataclasses.is_dataclass(hint):
         return lambda value: _reader(hint)(value)
     if hint is datetime:
@@ -187,6 +241,43 @@ def _of(hint: Any) -> Reader:
     if hint is Any:
         return lambda value: value
     return _scalar(hint)
+
+
+def _bounded(inner: Reader, bounds: Iterable[Any]) -> Reader:
+    """The reader of an ``Annotated`` type: what it reads is within every bound."""
+    checks = [_check(bound) for bound in bounds]
+
+    def reader(value: Any) -> Any:
+        found = inner(value)
+        for check in checks:
+            rule = check(found)
+            if rule is not None:
+                raise FieldError("", rule)
+        return found
+
+    return reader
+
+
+def _check(bound: Any) -> Check:
+    match bound:
+        case MaxLen(limit):
+            return lambda value: _longest(value, limit)
+        case MinLen(1):
+            return lambda value: None if len(value) else "must not be empty"
+        case Ge(limit):
+            return lambda value: None if value >= limit else f"must be at least {limit}"
+        case Le(limit):
+            return lambda value: None if value <= limit else f"must be at most {limit}"
+        case Matches(regex, words):
+            pattern = re.compile(regex)
+            return lambda value: None if pattern.fullmatch(value) else words
+        case _:
+            raise AssertionError(f"no such bound: {bound!r}")
+
+
+def _longest(value: Any, limit: Any) -> str | None:
+    unit = "characters" if isinstance(value, str) else "items"
+    return None if len(value) <= limit else f"must be at most {limit} {unit}"
 
 
 def _scalar(kind: type) -> Reader:
@@ -229,11 +320,23 @@ def _items(inner: Reader) -> Reader:
     return reader
 
 
-def _mapping(inner: Reader) -> Reader:
+def _mapping(key_of: Reader, inner: Reader) -> Reader:
     def reader(value: Any) -> Any:
         if type(value) is not dict:
             raise FieldError("", "must be an object")
-        return {key: inner(item) for key, item in value.items()}
+        if len(value) > ITEMS_MAX:
+            raise FieldError("", f"has more than {ITEMS_MAX} entries")
+        found = {}
+        for key, item in value.items():
+            try:
+                key_of(key)
+            except FieldError as error:
+                raise FieldError("", f"a key {error.rule}") from None
+            try:
+                found[key] = inner(item)
+            except FieldError as error:
+                raise FieldError(f".{key[:64]}{error.path}", error.rule) from None
+        return found
 
     return reader
 

@@ -22,9 +22,12 @@ resource's namespace that carry the label; it binds by resource uid, plan uid an
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from ptahk.engine.model.fields import FieldError, read, write
+from annotated_types import MaxLen, MinLen
+
+from ptahk.engine.model.bounds import Digest, ObjectName, Uid
+from ptahk.engine.model.fields import FieldError, Matches, read, write
 from ptahk.engine.model.resource import API_VERSION, APPROVAL, CONFIG_MAP, PLAN, RESOURCE_UID
 from ptahk.wire import digest
 
@@ -37,39 +40,54 @@ PLAN_STORED_BYTES_MAX = 900 * 1024
 class ResourceRef:
     """Which resource, by uid; the name is for people."""
 
-    kind: str
-    name: str
-    uid: str
+    kind: Annotated[str, MaxLen(63), Matches("[A-Z][A-Za-z]*", "must be a kind")]
+    """PtahSchema or PtahMigration."""
+    name: ObjectName
+    """Its name."""
+    uid: Uid
+    """Its uid, which is what counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
     """An immutable bundle in a ConfigMap."""
 
-    config_map: str
-    digest: str
+    config_map: ObjectName
+    """Name of the ConfigMap."""
+    digest: Digest
+    """Digest of the declaration in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSpec:
-    """``spec`` of a PtahPlan."""
+    """What was planned, and for what."""
 
     resource: ResourceRef
-    fingerprint: str
-    digest: str
-    """Of the plan bytes: ``wire.digest.plan_content_digest``."""
+    """Whose plan it is."""
+    fingerprint: Digest
+    """Digest of everything that the plan binds: what a person approves."""
+    digest: Digest
+    """Of the plan bytes, which are in the ConfigMap of the plan's name."""
     binding: Mapping[str, Any]
-    """``PlanBinding.document()``: the inputs of C-7.2, so that anyone can hash them again."""
+    """What the fingerprint binds (C-7.2), so that anyone can hash it again."""
     summary: Mapping[str, Any]
-    """The executor's ``PlanSummary``; bound by nothing."""
+    """The executor's own summary of the plan; bound by nothing."""
     engine: str
+    """Engine of the database."""
     server_identity: str
+    """Server and database that it was made against."""
     source: SourceRef
+    """The declaration that it leads to."""
     statements: int
+    """How many statements it has; 0: nothing is left to change."""
     destructive: bool
+    """It loses data."""
     privileges: bool
+    """It changes who may do what."""
     operation_id: str
+    """The operation that made it."""
     time: datetime
+    """When it was made."""
 
     def __post_init__(self) -> None:
         if not digest.is_digest(self.fingerprint) or not digest.is_digest(self.digest):
@@ -106,27 +124,36 @@ class Plan:
 class PlanRef:
     """A plan by name and uid."""
 
-    name: str
-    uid: str
+    name: ObjectName
+    """Its name."""
+    uid: Uid
+    """Its uid, which is what counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approver:
     """Who approved; stamped by admission on a cluster (C-12.3)."""
 
-    username: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
+    username: Annotated[str, MinLen(1), MaxLen(1024)]
+    """The user, as the cluster knows them."""
+    uid: Annotated[str, MaxLen(1024)] = ""
+    """The user's uid, where the cluster has one."""
+    groups: Annotated[tuple[Annotated[str, MaxLen(1024)], ...], MaxLen(1000)] = ()
+    """The user's groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalSpec:
-    """``spec`` of a PtahApproval."""
+    """Exactly one plan, by uid and fingerprint, and who approved it."""
 
     resource: ResourceRef
+    """Whose plan it is."""
     plan: PlanRef
-    fingerprint: str
+    """The plan."""
+    fingerprint: Digest
+    """The plan's fingerprint."""
     approver: Approver
+    """Who approved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,14 @@ status}``. A person writes ``spec`` and the annotations below; the engine owns `
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from ptahk.engine.model.fields import FieldError, read
+from annotated_types import MaxLen, MinLen
+
+from ptahk.engine.model.bounds import DataKey, Identifier, ObjectName
+from ptahk.engine.model.execution import Execution
+from ptahk.engine.model.fields import Duration, FieldError, read
 from ptahk.errors import UsageError
 from ptahk.wire import digest
 from ptahk.wire.digest import CoordinationDigest
@@ -43,66 +46,66 @@ IMPLICIT_KEY = "local:"
 ApplyPolicy = Literal["Never", "OnApproval", "Always"]
 Choice = Literal["Declared", "Managed"]
 
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _HEX32 = re.compile(r"[0-9a-f]{32}")
-
-
-def parse_duration(text: Any) -> float:
-    """Seconds of ``10m``, ``1h30m``, ``3s``, ``500ms`` or ``0``. :raises FieldError: else."""
-    if text == "0" or (type(text) is int and text == 0):
-        return 0.0
-    match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
-    if match is None:
-        raise FieldError("", "must be a duration as 3s, 10m or 1h30m")
-    hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
-    return hours * 3600 + minutes * 60 + seconds + millis / 1000
-
-
-def _duration(seconds: float) -> float:
-    return field(default=seconds, metadata={"read": parse_duration})
 
 
 @dataclass(frozen=True, slots=True)
 class SecretKey:
     """One key of a Secret, by name; its value is never read here (C-8.2)."""
 
-    name: str
-    key: str = "url"
+    name: ObjectName
+    """Name of the Secret, in the resource's namespace."""
+    key: DataKey = "url"
+    """Key of the Secret whose value is the database URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapKey:
-    """A ConfigMap. Without ``key``: its bundle, or all its ``*.sql`` keys by name."""
+    """A ConfigMap of the resource's namespace. Without ``key``: all its ``*.sql`` keys by name."""
 
-    name: str
-    key: str | None = None
+    name: ObjectName
+    """Name of the ConfigMap."""
+    key: DataKey | None = None
+    """Only this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class OciReference:
     """An artifact in a registry, by digest."""
 
-    reference: str
+    reference: Annotated[str, MinLen(1), MaxLen(512)]
+    """Registry, repository and digest."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFrom:
     """A Secret or ConfigMap mounted read-only at ``/etc/ptahk/tls``."""
 
-    secret: str | None = None
-    config_map: str | None = None
+    secret: ObjectName | None = None
+    """Name of the Secret."""
+    config_map: ObjectName | None = None
+    """Name of the ConfigMap."""
+
+    def __post_init__(self) -> None:
+        if (self.secret is None) == (self.config_map is None):
+            raise FieldError("", "must have exactly one of secret and configMap")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Which database."""
 
-    engine: str
-    coordination_key: str
+    engine: Annotated[str, MaxLen(16)]
+    """postgresql (postgres is the same), mysql or mariadb."""
+    coordination_key: Annotated[str, MinLen(1), MaxLen(1024)]
+    """Names the physical database: the same text in every resource that works on it, whatever
+    route or role reaches it. Two resources with one key are refused unless both share it."""
     shared_realm: bool = False
+    """Takes turns with the other resources of this coordination key; all must declare it."""
     url_from: SecretKey | None = None
-    """None only locally, where the URL never leaves the command's memory."""
+    """Where the operation's Pod has its database URL from. Without it nothing runs yet."""
     tls_from: TlsFrom | None = None
+    """CA and client certificates, at the paths that the URL names."""
     coordination_digest: CoordinationDigest = field(init=False, repr=False, compare=False)
     """Names the realm (C-6.1); computed once."""
 
@@ -111,7 +114,7 @@ class Target:
             realm = digest.coordination_digest(self.engine, self.coordination_key)
             object.__setattr__(self, "coordination_digest", realm)
         except UsageError as error:
-            raise FieldError("", error.message) from None
+            raise FieldError(f".{_TARGET_FIELDS[error.field or '']}", error.message) from None
 
     @property
     def explicit_key(self) -> bool:
@@ -119,31 +122,49 @@ class Target:
         return not self.coordination_key.startswith(IMPLICIT_KEY)
 
 
+_TARGET_FIELDS = {"engine": "engine", "key": "coordinationKey"}
+
+
 @dataclass(frozen=True, slots=True)
 class Rename:
     """One rename that a person declared (C-10.7)."""
 
-    old: str = field(metadata={"key": "from"})
-    new: str = field(metadata={"key": "to"})
+    old: Identifier = field(metadata={"key": "from"})
+    """The live name, qualified: schema.table, or schema.table.column."""
+    new: Identifier = field(metadata={"key": "to"})
+    """The declared name, qualified alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``spec.policy`` of a PtahSchema."""
+    """What may be planned and applied."""
 
     apply: ApplyPolicy = "OnApproval"
-    lock_timeout: float = _duration(3.0)
-    """Seconds one statement waits for a relation lock."""
-    coordination_timeout: float = _duration(60.0)
-    """Seconds an operation waits for the database's advisory lock."""
+    """OnApproval: a person approves each plan. Always: plans that lose no data and change no
+    privileges are applied without. Never: plans are only shown."""
+    lock_timeout: Duration = 3.0
+    """How long one statement waits for a relation lock."""
+    coordination_timeout: Duration = 60.0
+    """How long an operation waits for the database's advisory lock."""
     transaction_mode: Literal["auto", "none"] = "auto"
+    """auto: one transaction wherever the statements allow it. none: each statement commits
+    alone."""
     allow_destructive: bool = False
-    schemas: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    protected_tables: tuple[str, ...] = ()
+    """Lets an approved plan lose data."""
+    schemas: Annotated[tuple[Identifier, ...], MaxLen(256)] = ()
+    """Schemas to manage beside those that the declaration names."""
+    exclude: Annotated[tuple[Identifier, ...], MaxLen(256)] = ()
+    """Objects to leave alone, as globs over qualified names."""
+    protected_tables: Annotated[tuple[Identifier, ...], MaxLen(256)] = ()
+    """Tables that no plan may change."""
     privileges: Choice = "Declared"
+    """Declared: owners and grants are compared where the declaration states them. Managed:
+    always."""
     partitions: Choice = "Declared"
-    renames: tuple[Rename, ...] = ()
+    """Declared: undeclared partitions of a declared table are left alone. Managed: they are
+    planned."""
+    renames: Annotated[tuple[Rename, ...], MaxLen(256)] = ()
+    """Renames that the plan may use; ptahk never guesses one."""
     drift_severity: Literal["safe", "warning", "privilege", "destructive"] = "safe"
     """Drift below it does not count against Ready."""
 
@@ -152,9 +173,12 @@ class Policy:
 class Desired:
     """Exactly one source of the declaration."""
 
-    inline: str | None = None
+    inline: Annotated[str, MaxLen(INLINE_BYTES_MAX)] | None = None
+    """The declaration itself, as SQL; at most 200 KiB."""
     config_map_ref: ConfigMapKey | None = None
+    """The declaration in a ConfigMap."""
     oci_ref: OciReference | None = None
+    """The declaration in a registry."""
 
     def __post_init__(self) -> None:
         given = (self.inline, self.config_map_ref, self.oci_ref)
@@ -166,55 +190,32 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Dev:
-    """Where a scratch database may be made."""
+    """Where a scratch database may be made. Without it: on the target server."""
 
     url_from: SecretKey | None = None
-    template: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """How Jobs run. What only a cluster reads is kept as written."""
-
-    active_deadline_seconds: int | None = None
-    """30..86400; None: 900, and C-10.8's refusal of long work applies."""
-    failure_retry_interval: float = _duration(60.0)
-    connect_timeout: float = _duration(10.0)
-    service_account_name: str | None = None
-    resources: Mapping[str, Any] | None = None
-    node_selector: Mapping[str, str] | None = None
-    tolerations: tuple[Any, ...] | None = None
-    affinity: Mapping[str, Any] | None = None
-    runtime_class_name: str | None = None
-    priority_class_name: str | None = None
-    image_pull_secrets: tuple[Any, ...] | None = None
-    pod_metadata: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        if self.active_deadline_seconds is not None and not (
-            30 <= self.active_deadline_seconds <= 86400
-        ):
-            raise FieldError(".activeDeadlineSeconds", "must be between 30 and 86400")
-
-    @property
-    def deadline_s(self) -> int:
-        """Seconds an operation may run."""
-        return 900 if self.active_deadline_seconds is None else self.active_deadline_seconds
+    """Another server of the same major version."""
+    template: Identifier | None = None
+    """The database that the scratch database is a copy of."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaSpec:
-    """``spec`` of a PtahSchema."""
+    """What is wanted of one database: its declared schema, and how to get there."""
 
     target: Target
+    """Which database."""
     desired: Desired | None = None
-    """None: nothing declared; only ``observe`` with a declaration works."""
+    """The declared schema. Without it nothing runs yet."""
     policy: Policy = field(default_factory=Policy)
-    interval: float = _duration(600.0)
-    """Seconds between observations; 0: none."""
+    """What may be planned and applied."""
+    interval: Duration = 600.0
+    """Time between observations; 0: none."""
     suspend: bool = False
+    """Starts nothing new; what runs or is owed is brought to its end."""
     execution: Execution = field(default_factory=Execution)
+    """How operations run."""
     dev: Dev = field(default_factory=Dev)
+    """Where a scratch database may be made."""
 
     @property
     def apply_policy(self) -> ApplyPolicy:

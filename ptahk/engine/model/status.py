@@ -30,7 +30,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import MaxLen
 
 from ptahk.engine.model.claim import Claim, PendingLockRelease, PendingObservation
 from ptahk.engine.model.fields import FieldError, read, write
@@ -39,6 +41,7 @@ from ptahk.engine.model.outcome import StoredOutcome
 PROTOCOL_VERSION = 1
 HISTORY_KEPT = 20
 APPROVALS_KEPT = 50
+CONDITIONS_MAX = 16
 
 Phase = Literal[
     "Pending", "Planning", "AwaitingApproval", "Applying", "Proving", "InSync", "Drifted",
@@ -111,7 +114,7 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``status.request``."""
+    """The answer to the request of the same id."""
 
     id: str
     type: str
@@ -161,30 +164,41 @@ class ConsumedApproval:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything stored about one resource."""
+    """Everything stored about one resource. Written by ptahk alone."""
 
     resource_uid: str
+    """The resource that this status is of."""
     protocol_version: int = PROTOCOL_VERSION
+    """How this status is to be read."""
     observed_generation: int = 0
+    """Generation of the spec that phase and conditions speak of."""
     phase: Phase = "Pending"
-    conditions: tuple[Condition, ...] = ()
+    """Where the resource stands, in a word."""
+    conditions: Annotated[tuple[Condition, ...], MaxLen(CONDITIONS_MAX)] = ()
+    """Ready, Reconciling and Stalled."""
     next_step: str = ""
+    """What a person should do next; empty where there is nothing to do."""
     active_operation: Claim | None = None
     pending_observation: PendingObservation | None = None
     pending_lock_release: PendingLockRelease | None = None
     realm_number: int = 0
+    """Highest epoch number that this resource held."""
     database: Database | None = None
     frozen: Frozen | None = None
     thawed: int = 0
     """Highest ledger number that a person acknowledged."""
     last_observation: Mapping[str, Any] | None = None
+    """What the last observation found."""
     last_plan: Mapping[str, Any] | None = None
+    """The last plan, in short."""
     request: Answer | None = None
     retry: Retry | None = None
-    consumed_approvals: tuple[ConsumedApproval, ...] = ()
+    consumed_approvals: Annotated[tuple[ConsumedApproval, ...], MaxLen(APPROVALS_KEPT)] = ()
+    """Approvals that were used."""
     approvals_not_before: str | None = None
     """Approvals created up to here count as consumed: their records were dropped."""
-    history: tuple[HistoryEntry, ...] = field(default=())
+    history: Annotated[tuple[HistoryEntry, ...], MaxLen(HISTORY_KEPT)] = field(default=())
+    """The last operations, oldest first."""
 
     def __post_init__(self) -> None:
         claim, owed = self.active_operation, self.pending_observation

@@ -10,53 +10,7 @@ from ptahk.engine.model.migration import MigrationSpec
 from ptahk.engine.model.plan import ApprovalSpec
 from ptahk.engine.model.resource import SchemaSpec
 from ptahk.errors import UsageError
-
-SCHEMA = """
-apiVersion: ptahk.dev/v1alpha1
-kind: PtahSchema
-metadata:
-  name: orders
-  namespace: shop
-  labels: {team: billing}
-spec:
-  target:
-    engine: postgresql
-    coordinationKey: production/orders
-    sharedRealm: true
-    urlFrom: {name: orders-db, key: url}
-  desired:
-    inline: |
-      CREATE TABLE t (a int);
-  policy:
-    apply: Always
-    lockTimeout: 5s
-    exclude: ["audit.*"]
-    renames: [{from: public.a, to: public.b}]
-  execution: {activeDeadlineSeconds: 60}
-"""
-
-MIGRATION = """
-apiVersion: ptahk.dev/v1alpha1
-kind: PtahMigration
-metadata: {name: orders}
-spec:
-  target: {engine: mysql, coordinationKey: k}
-  artifact: {configMapRef: {name: files}}
-  policy: {ahead: Accept}
-  placeholders: {a: b}
-  suspend: true
-"""
-
-APPROVAL = f"""
-apiVersion: ptahk.dev/v1alpha1
-kind: PtahApproval
-metadata: {{name: yes-1}}
-spec:
-  resource: {{kind: PtahSchema, name: orders, uid: u}}
-  plan: {{name: p, uid: v}}
-  fingerprint: sha256:{"0" * 64}
-  approver: {{username: ann}}
-"""
+from tests.kit.manifests import APPROVAL, BAD, GOOD, MIGRATION, SCHEMA, Bad, change
 
 
 def read(text: str, **options: Any) -> Any:
@@ -113,44 +67,18 @@ def test_what_kubectl_adds_is_read_past() -> None:
     assert "status" not in found.document
 
 
-def change(old: str, new: str, text: str = SCHEMA) -> str:
-    assert old in text
-    return text.replace(old, new)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "field", "rule"),
-    [
-        (change("lockTimeout: 5s", "lockTimeuot: 5s"), 19, ".spec.policy.lockTimeuot", "unknown"),
-        (change("lockTimeout: 5s", "lockTimeout: s3cret"), 19, ".spec.policy.lockTimeout", "durat"),
-        (change("apply: Always", "apply: s3cret"), 18, ".spec.policy.apply", "must be one of"),
-        (change("sharedRealm: true", "sharedRealm: yes"), 12, ".target.sharedRealm", "true or"),
-        (change("activeDeadlineSeconds: 60", "activeDeadlineSeconds: 29"), 22, "", "between 30"),
-        (change('["audit.*"]', "audit"), 20, ".spec.policy.exclude", "must be a list"),
-        (change('["audit.*"]', "[1]"), 20, ".spec.policy.exclude[0]", "must be text"),
-        (change("engine: postgresql", "engine: oracle"), 9, ".spec.target", "engine"),
-        (change("Key: production/orders", "Key: 'local:x'"), 11, ".coordinationKey", "local:"),
-        (change("    coordinationKey: production/orders\n", ""), 9, "coordinationKey", "required"),
-        (change("inline: |", "ociRef: {reference: r}\n    inline: |"), 14, ".desired", "exactly"),
-        (change("kind: PtahSchema", "kind: PtahThing"), 3, ".kind", "must be one of"),
-        (change("v1alpha1", "v9"), 2, ".apiVersion", "must be ptahk.dev/v1alpha1"),
-        (change("name: orders\n", "name: Orders\n"), 5, ".metadata.name", "DNS"),
-        (change("namespace: shop", "namespace: a.b"), 6, ".metadata.namespace", "DNS"),
-        (change("namespace: shop", "nmspace: shop"), 6, ".metadata.nmspace", "unknown"),
-        (change("team: billing", "team: [1]"), 7, ".metadata.labels", "texts"),
-        (change("team: billing", "'a b': c"), 7, ".metadata.labels", "qualified"),
-        (change("spec:\n", "sepc:\n"), 8, ".sepc", "unknown"),
-        (change("name: orders-db", f"name: {'x' * 5000}"), 13, ".spec.target.urlFrom.name", "most"),
-        ("- a\n", 1, "document", "an object"),
-        ("a: 1\n", 1, ".apiVersion", "required"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(text: str, line: int, field: str, rule: str) -> None:
-    error = refusal(text)
-    assert f"f.yaml:{line}," in error.message
-    assert field in str(error.field)
-    assert rule in error.message
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+def test_what_is_refused(bad: Bad) -> None:
+    error = refusal(bad.text)
+    assert f"f.yaml:{bad.line}," in error.message
+    assert bad.field in str(error.field)
+    assert bad.rule in error.message
     assert "s3cret" not in error.message
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_what_is_read(text: str) -> None:
+    assert len(read(text).found) == 1
 
 
 def test_an_inline_declaration_is_bounded() -> None:
