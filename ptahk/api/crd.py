@@ -143,7 +143,13 @@ def _one_of(*names: str) -> Rule:
     return Rule(f"[{given}].exists_one(x, x)", f"must have exactly one of {words}")
 
 
-_SAME_CLAIM = "self.operationId != oldSelf.operationId"
+_OTHER_CLAIM = "self.operationId != oldSelf.operationId"
+
+
+def _kept(*names: str) -> str:
+    """These texts stand, and are as they were; not by optionals, whose cost cannot be told."""
+    return " && ".join(f"has(self.{n}) && self.{n} == oldSelf.{n}" for n in names)
+
 
 RULES: Final[Mapping[type[Any], tuple[Rule, ...]]] = {
     resource.Desired: (_one_of("inline", "configMapRef", "ociRef"),),
@@ -173,14 +179,14 @@ RULES: Final[Mapping[type[Any], tuple[Rule, ...]]] = {
     # What was written at the dispatch boundary stays (invariant 3); the manager is bound too.
     Claim: (
         Rule(
-            f"{_SAME_CLAIM} || !oldSelf.?dispatchStarted.orValue(false) || "
-            "(self.?dispatchStarted.orValue(false) && self.jobName == oldSelf.jobName && "
-            "self.realm == oldSelf.realm && self.?dispatchNonce == oldSelf.?dispatchNonce && "
-            "self.?snapshotDigest == oldSelf.?snapshotDigest)",
+            f"{_OTHER_CLAIM} || !has(oldSelf.dispatchNonce) || "
+            "(has(self.dispatchStarted) && self.dispatchStarted && "
+            + _kept("jobName", "realm", "dispatchNonce", "snapshotDigest")
+            + ")",
             "a dispatched claim keeps its mark, Job, realm and snapshot",
         ),
         Rule(
-            f"{_SAME_CLAIM} || !has(oldSelf.jobUid) || self.?jobUid == oldSelf.?jobUid",
+            f"{_OTHER_CLAIM} || !has(oldSelf.jobUid) || ({_kept('jobUid')})",
             "a confirmed Job's uid stays",
         ),
     ),

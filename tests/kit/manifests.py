@@ -205,7 +205,7 @@ BAD: tuple[Bad, ...] = (
     _bad("text for a truth", "sharedRealm: true", "sharedRealm: yes", 12,
          ".spec.target.sharedRealm", "true or"),
     _bad("a null", "sharedRealm: true", "sharedRealm: null", 12, ".spec.target.sharedRealm",
-         "true or"),
+         "true or", None, "a cluster drops it"),
     _bad("text for a list", '["audit.*"]', "audit", 20, ".spec.policy.exclude", "must be a list"),
     _bad("a number for a text", '["audit.*"]', "[1]", 20, ".spec.policy.exclude[0]",
          "must be text"),
