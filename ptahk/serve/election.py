@@ -31,12 +31,15 @@ class Election:
     """One candidate. ``tick`` is one round; ``run`` makes rounds until it is stopped or lost.
 
     :param objects: over a client of its own, whose calls end within ``times.retry_s``.
+    :param stalled: told after each round by how many seconds the pause before it was too long.
     """
 
     def __init__(
-        self, objects: Objects, clock: Clock, namespace: str, identity: str, times: Times
-    ) -> None:
+        self, objects: Objects, clock: Clock, namespace: str, identity: str, times: Times,
+        stalled: Callable[[float], object] = lambda seconds: None,
+    ) -> None:  # fmt: skip
         self._objects = objects
+        self._stalled = stalled
         self._clock = clock
         self._key = Key(LEASE, namespace, leader.LEASE_NAME)
         self.identity = identity
@@ -165,7 +168,10 @@ class Election:
             if not told and self.leading():
                 told = True
                 elected()
-            self._stop.wait(pause_s)
+            asleep_s = self._clock.monotonic()
+            if not self._stop.wait(pause_s):
+                # A pause that lasted longer is how long this process stood still (D3).
+                self._stalled(max(0.0, self._clock.monotonic() - asleep_s - pause_s))
 
     def stop(self) -> None:
         """No more rounds. The Lease stays as it is until ``release`` or its end."""
