@@ -6,6 +6,7 @@ from datetime import timedelta
 from ptahk.engine import gates, lifecycle, status
 from ptahk.engine.family import Family, Summary
 from ptahk.engine.lifecycle import answers
+from ptahk.engine.model import reasons
 from ptahk.engine.model.intent import (
     Decision,
     DispatchJob,
@@ -31,7 +32,27 @@ def decide(s: Snapshot, family: Family) -> Decision:
     decision = (
         lifecycle.step(s, family) or _leaving(s) or _thaw(s) or _prune(s) or _propose(s, family)
     )
+    if isinstance(decision, Wait) and s.job is not None:
+        return _supervised(s, family, decision)
     return _with_outputs(s, family, decision, None)
+
+
+def _supervised(s: Snapshot, family: Family, wait: Wait) -> Decision:
+    """Say once what keeps an operation's Job from running, and once that nothing does."""
+    shown = _outputs(s, family, s.status, None)
+    waiting = _waiting(s, s.status)
+    said = any(item.reason in reasons.WAITING for item in s.status.conditions)
+    if shown == s.status or (waiting is None and not said):
+        return wait
+    text = "" if waiting is None else f"{waiting.reason}: {waiting.message}"
+    return Do(WriteStatus("Report", shown, text))
+
+
+def _waiting(s: Snapshot, facts: Status) -> Refusal | None:
+    claim = facts.active_operation
+    if claim is None or claim.outcome is not None or s.job is None:
+        return None
+    return s.job.waiting
 
 
 def _leaving(s: Snapshot) -> Decision | None:
@@ -153,7 +174,10 @@ def _outputs(s: Snapshot, family: Family, facts: Status, refusal: Refusal | None
         steady = Summary("Blocked", False, "InvalidSpec", "")
     else:
         steady = family.summary(facts, s.spec)
-    return status.outputs(facts, s.generation, s.now, steady, shown, deleting=s.deleting)
+    return status.outputs(
+        facts, s.generation, s.now, steady, shown, deleting=s.deleting,
+        waiting=_waiting(s, facts),
+    )  # fmt: skip
 
 
 def _last_refusal(s: Snapshot, facts: Status) -> Refusal | None:

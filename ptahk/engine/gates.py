@@ -29,6 +29,13 @@ def _running(s: Snapshot) -> Refusal | None:
     return None
 
 
+def _reachable(s: Snapshot) -> Refusal | None:
+    """Locally the URL never leaves the command's memory, and is in no document."""
+    if s.spec is None or s.store.kind == "local" or s.spec.target.url_from is not None:
+        return None
+    return Refusal("UrlMissing", "spec.target.urlFrom is missing", "spec.target.urlFrom")
+
+
 def _thawed(s: Snapshot) -> Refusal | None:
     frozen = s.status.frozen
     if frozen is None:
@@ -56,7 +63,7 @@ def _guarded(s: Snapshot) -> Refusal | None:
     return Refusal("NoAdmission", s.unguarded)
 
 
-NEW_CLAIM: tuple[Gate, ...] = (_valid, _living, _running)
+NEW_CLAIM: tuple[Gate, ...] = (_valid, _living, _running, _reachable)
 REALM: tuple[Gate, ...] = (_alone, _thawed)
 MUTATION: tuple[Gate, ...] = (_clock,)
 """What an earlier reading of the database says: a new reading may say otherwise."""

@@ -287,7 +287,7 @@ def _result(ports: Ports, claim: Claim | None) -> Any:
     return found
 
 
-def _surroundings(ports: Ports, resource: _Resource) -> dict[str, Any] | None:
+def _surroundings(ports: Ports, resource: _Resource) -> dict[str, Any] | Refusal | None:
     if resource.undispatched is None:
         return None
     spec = resource.document.get("spec")

@@ -30,8 +30,7 @@ def of_realm(
 
 def realms(document: Document) -> frozenset[str]:
     """Coordination digests that a resource names: what an index has to keep it under."""
-    spec = document.get("spec")
-    named = {_realm_of(spec if isinstance(spec, dict) else {})}
+    named = {_realm_of(_object(document.get("spec")))}
     named |= _debts(_status(document))
     return frozenset(realm for realm in named if realm is not None)
 
@@ -52,7 +51,7 @@ def _debts(status: Status | None) -> set[str | None]:
 
 def _peer(document: Document, realm: str, *, automatic: bool) -> Peer | None:
     metadata = document["metadata"]
-    spec = document.get("spec") or {}
+    spec = _object(document.get("spec"))
     # Where nobody can tell what it does, it counts as settling where its spec names the realm.
     status = _status(document)
     if realm not in {_realm_of(spec)} | _debts(status):
@@ -62,10 +61,10 @@ def _peer(document: Document, realm: str, *, automatic: bool) -> Peer | None:
         claim, owed = status.active_operation, status.pending_observation
         released = status.pending_lock_release
     item = Claimant(
-        shared=bool((spec.get("target") or {}).get("sharedRealm")),
+        shared=bool(_object(spec.get("target")).get("sharedRealm")),
         suspended=bool(spec.get("suspend")),
         deleting=metadata.get("deletionTimestamp") is not None,
-        dormant=_dormant(spec),
+        dormant=_dormant(spec, automatic=automatic),
         active=claim is not None and claim.realm == realm and claim.outcome is None,
         owing=status is None
         or owed is not None
@@ -86,15 +85,22 @@ def _peer(document: Document, realm: str, *, automatic: bool) -> Peer | None:
     )
 
 
+def _object(value: Any) -> Mapping[str, Any]:
+    """What somebody wrote, where it is an object at all: nothing raises for another's mistake."""
+    return value if isinstance(value, dict) else {}
+
+
 def _realm_of(spec: Mapping[str, Any]) -> str | None:
-    target = spec.get("target") or {}
+    target = _object(spec.get("target"))
     try:
         return digest.coordination_digest(target["engine"], target["coordinationKey"])
     except (KeyError, TypeError, AttributeError, UsageError):
         return None
 
 
-def _dormant(spec: Mapping[str, Any]) -> bool:
-    policy = spec.get("policy") or {}
+def _dormant(spec: Mapping[str, Any], *, automatic: bool) -> bool:
+    if automatic and not _object(spec.get("target")).get("urlFrom"):
+        return True
+    policy = _object(spec.get("policy"))
     never = policy.get("apply") == "Never" and str(spec.get("interval", "10m")) in ("0", "0s")
     return never or not (spec.get("desired") or spec.get("artifact"))

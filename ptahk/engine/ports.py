@@ -24,6 +24,7 @@ from ptahk.engine.model.job import NotYet as NotYet
 from ptahk.engine.model.job import PodView as PodView
 from ptahk.engine.model.job import Result as Result
 from ptahk.engine.model.job import Store as Store
+from ptahk.engine.model.outcome import Refusal as Refusal
 
 Document = dict[str, Any]
 
@@ -163,8 +164,11 @@ class Jobs(Protocol):
 class Surroundings(Protocol):
     """What shapes a Job from outside (contract section 3, step 3; locally C-14.3)."""
 
-    def snapshot(self, namespace: str, execution: Mapping[str, Any]) -> dict[str, Any]:
-        """The admission snapshot now. Local: ``wire.jobspec.local_snapshot``."""
+    def snapshot(self, namespace: str, execution: Mapping[str, Any]) -> dict[str, Any] | Refusal:
+        """The admission snapshot now. Local: ``wire.jobspec.local_snapshot``.
+
+        :returns: or, by name, what is absent or makes the final Pod unpredictable.
+        """
 
 
 class Clock(Protocol):

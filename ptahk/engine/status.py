@@ -16,14 +16,18 @@ MESSAGE_MAX = 1024
 
 def outputs(
     status: Status, generation: int, now: datetime, steady: Summary, refusal: Refusal | None,
-    *, deleting: bool,
+    *, deleting: bool, waiting: Refusal | None = None,
 ) -> Status:  # fmt: skip
     """The status with its outputs computed anew.
 
     :param steady: the family's word on a resource with nothing in flight and nothing refused.
     :param refusal: why nothing new is claimed now.
+    :param waiting: why the operation's Job has not begun to run, where that needs a person.
     """
     shown = _shown(status, steady, refusal, deleting=deleting)
+    if waiting is not None:
+        next_step = reasons.advice(waiting.reason)
+        shown = Summary(shown.phase, False, waiting.reason, waiting.message, next_step)
     working = _in_flight(status)
     stalled = not shown.ready and not working and shown.phase in _STALLED
     message = cut(shown.message, MESSAGE_MAX)

@@ -32,6 +32,8 @@ PLAN_FILE: Final = "plan.json.gz"
 """Input: gzip of the plan bytes (C-7.3)."""
 JOB_FILE: Final = "job.json"
 
+JOB: Final = "PTAHK_JOB"
+"""In a Pod: the job document itself, instead of a file in the Job's directory."""
 DATABASE_URL: Final = "PTAHK_DATABASE_URL"
 DEV_DATABASE_URL: Final = "PTAHK_DEV_DATABASE_URL"
 CACHE_DIR: Final = "PTAHK_CACHE_DIR"

@@ -27,6 +27,7 @@ from ptahk.engine.ports import (
     NotYet,
     PodView,
     Ports,
+    Refusal,
     Result,
     Store,
     key_of,
@@ -93,8 +94,11 @@ class MemorySurroundings:
     """Surroundings that a test may change."""
 
     document: dict[str, Any] = field(default_factory=lambda: {"interpreter": "/python"})
+    refusal: Refusal | None = None
 
-    def snapshot(self, namespace: str, execution: Mapping[str, Any]) -> dict[str, Any]:
+    def snapshot(self, namespace: str, execution: Mapping[str, Any]) -> dict[str, Any] | Refusal:
+        if self.refusal is not None:
+            return self.refusal
         copied: dict[str, Any] = documents.copy(self.document)
         return copied
 
@@ -241,6 +245,8 @@ class MemoryJob:
     ttl_s: int | None = None
     present: bool = True
     """False: the Job is gone; its Pods may still be there."""
+    waiting: Refusal | None = None
+    differs: str | None = None
 
 
 Work = Callable[[JobOrder, str], tuple[bytes, bytes | None]]
@@ -347,6 +353,8 @@ class MemoryJobs:
             annotations=dict(job.order.annotations),
             terminal=job.output is not None or job.lost,
             ttl_s=job.ttl_s,
+            waiting=job.waiting,
+            differs=job.differs,
         )
 
 

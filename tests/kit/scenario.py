@@ -196,7 +196,11 @@ def scenario(
     database = FakeDatabase(world.clock.now, live=list(live))
     holder.append(database)
     spec: dict[str, Any] = {
-        "target": {"engine": "postgresql", "coordinationKey": "test/db"},
+        "target": {
+            "engine": "postgresql",
+            "coordinationKey": "test/db",
+            "urlFrom": {"name": "db"},
+        },
         "interval": "10m" if automatic else "0",
     }
     if kind == SCHEMA:

@@ -130,6 +130,7 @@ class Machine:
     def spec(self, *, shared: bool) -> dict[str, Any]:
         target: dict[str, Any] = {
             "engine": "postgresql", "coordinationKey": KEY, "sharedRealm": shared,
+            "urlFrom": {"name": "db"},
         }  # fmt: skip
         spec: dict[str, Any] = {"target": target}
         if self.rng.random() < 0.3:

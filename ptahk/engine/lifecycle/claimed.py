@@ -11,7 +11,7 @@ from typing import assert_never
 
 from ptahk.engine import approval, census, gates, lease
 from ptahk.engine.family import Family, Proposal
-from ptahk.engine.lifecycle.answers import proof_failed, refused
+from ptahk.engine.lifecycle.answers import proof_failed, refused, retried
 from ptahk.engine.model import job as jobs
 from ptahk.engine.model.claim import (
     DISPATCH_MAX_S,
@@ -32,7 +32,7 @@ from ptahk.engine.model.intent import (
 )
 from ptahk.engine.model.job import JobOrder
 from ptahk.engine.model.lease import Holder
-from ptahk.engine.model.outcome import Refusal
+from ptahk.engine.model.outcome import Failed, Refusal
 from ptahk.engine.model.snapshot import Snapshot
 from ptahk.wire import digest, jobspec
 
@@ -85,6 +85,8 @@ def step(s: Snapshot, family: Family, claim: Claim) -> Decision:
         if realm is not None:
             return realm
     assert s.surroundings is not None, "read for every undispatched claim"
+    if isinstance(s.surroundings, Refusal):
+        return _impossible(s, claim, s.surroundings, again=True)
     surroundings = dict(s.surroundings)
     found = snapshot_digest(s, surroundings)
     if claim.snapshot_digest is None:
@@ -214,7 +216,7 @@ def _dispatch(s: Snapshot, family: Family, claim: Claim) -> Decision:
     try:
         spec = family.job(marked, s)
     except jobspec.JobSpecError as error:
-        return _impossible(s, claim, Refusal("InvalidSpec", str(error)))
+        return _impossible(s, claim, Refusal("InvalidSpec", str(error)), again=True)
     intent = jobspec.input_digest(jobspec.encode(spec))
     marked = dataclasses.replace(marked, intent_digest=intent)
     status = dataclasses.replace(s.status, active_operation=marked)
@@ -229,10 +231,17 @@ def _republished(s: Snapshot, claim: Claim) -> bool:
     return s.source.reference.config_map in named
 
 
-def _impossible(s: Snapshot, claim: Claim, refusal: Refusal) -> Decision:
-    """It cannot be dispatched as it stands; a proof stays owed and says so."""
+def _impossible(s: Snapshot, claim: Claim, refusal: Refusal, *, again: bool = False) -> Decision:
+    """It cannot be dispatched as it stands; a proof stays owed and says so.
+
+    :param again: the very same would be claimed next: not before the retry interval is over.
+    """
     owed = s.status.pending_observation
     if claim.type != PROVE or owed is None:
+        if again and s.store.automatic:
+            failed = Failed(refusal.reason, refusal.message)
+            status = retried(s.status, s, claim, failed, definite=True)
+            s = dataclasses.replace(s, status=status)
         return discard(s, claim, refusal.message, refusal)
     status = dataclasses.replace(s.status, active_operation=None)
     status = proof_failed(status, s, owed, refusal, exit_code=None, definite=True)
@@ -261,6 +270,8 @@ def _order(s: Snapshot, claim: Claim, spec: jobspec.JobSpec) -> JobOrder:
         surroundings=claim.snapshot,
         url_from=claim.inputs.get("urlFrom") or {},
         execution=written.get("execution") or {},
+        dev_url_from=claim.inputs.get("devUrlFrom") or {},
+        tls_from=claim.inputs.get("tlsFrom") or {},
     )
 
 

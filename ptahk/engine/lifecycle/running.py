@@ -88,18 +88,24 @@ def _job(s: Snapshot, family: Family, claim: Claim) -> Decision:
     if claim.job_uid is None:
         if not matches(claim, job):
             text = "a Job stands under its name that it did not build"
+            if job.differs is not None:
+                text = f"{text}: {job.differs}"
             return settle.retire(s, family, claim, Refusal("JobForeign", text), uncertain=True)
         confirmed = dataclasses.replace(claim, job_uid=job.uid)
         status = dataclasses.replace(s.status, active_operation=confirmed)
         return Do(WriteStatus("ConfirmJob", status))
     if not job.terminal:
         until = s.now + timedelta(seconds=JOB_POLL_S)
+        if job.waiting is not None:
+            return Wait(until, job.waiting.reason, job.waiting.message)
         return Wait(until, "JobRunning", f"{claim.type} {claim.operation_id[:12]}")
     return _result(s, family, claim, claim.job_uid)
 
 
 def matches(claim: Claim, job: JobView) -> bool:
     """The whole intent of the Job is what the claim built (step 7)."""
+    if job.differs is not None:
+        return False
     return all(job.annotations.get(key) == value for key, value in identity(claim).items())
 
 

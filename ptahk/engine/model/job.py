@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ptahk.engine.model.outcome import Refusal
 from ptahk.wire.jobspec import JobSpec
 
 OPERATION_ID = "ptahk.dev/operation-id"
@@ -57,6 +58,10 @@ class JobOrder:
     """``spec.target.urlFrom``: Secret name and key. Local: ``{}``; the URL is in memory."""
     execution: Mapping[str, Any] = field(default_factory=dict)
     """``spec.execution`` as written."""
+    dev_url_from: Mapping[str, str] = field(default_factory=dict)
+    """``spec.dev.urlFrom``; empty where there is none, and locally."""
+    tls_from: Mapping[str, str] = field(default_factory=dict)
+    """``spec.target.tlsFrom``: ``secret`` or ``configMap``; empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,10 @@ class JobView:
     """It carries its terminal condition and nothing of it runs (local: its lock was taken)."""
     ttl_s: int | None
     """Cleanup TTL, absent at create."""
+    differs: str | None = None
+    """What of it is not what was built, for a person (step 7); None: nothing."""
+    waiting: Refusal | None = None
+    """Why it has not begun to run, where that needs a person. Shown; decides nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ _TABLE: Final = (
      "Wait for it, or see ptahk release-lock."),
     ("LeaseMalformed", 3, "The realm's Lease is not one that ptahk wrote.",
      "Look at it; ptahk never takes it over."),
+    ("ExecutionRefused", 3, "What spec.execution names is absent, or the Pod cannot be predicted.",
+     "Create or change the object that the message names."),
     ("ApprovalMissing", 3, "No unused approval binds this plan.",
      "Approve this fingerprint: ptahk approve, or apply --approve FINGERPRINT."),
     ("ApplyNever", 3, "policy.apply is Never.", "Change the policy, or do not apply."),
@@ -102,6 +104,8 @@ _TABLE: Final = (
     # Usage.
     ("InvalidSpec", 2, "The resource's spec is not valid.", "Correct the field that is named."),
     ("InvalidRequest", 2, "The request on the resource is not valid.", "Ask again."),
+    ("UrlMissing", 2, "The resource names no database URL, so nothing runs yet.",
+     "Set target.urlFrom to the Secret and key that hold it."),
     ("SourceMissing", 2, "The declaration is absent.", "Create the ConfigMap, or give --schema."),
     ("SourceInvalid", 2, "The declaration cannot be read.", "Correct it as the message says."),
     # Unknown: something may have run.
@@ -155,6 +159,16 @@ _TABLE: Final = (
     (INTERNAL, 70, "A fault of our own.", "Report it with --verbose."),
     # Why a pass ends; never an answer.
     ("Superseded", 0, "Inputs moved, so a result or a claim was dropped.", "Nothing."),
+    ("SecretUnavailable", 0, "The operation's Pod waits for a Secret, a ConfigMap or a key of it.",
+     "Create what the message names: the Pod then starts by itself."),
+    ("ImageUnavailable", 0, "The image of the operation's Pod cannot be pulled.",
+     "Check the image's name, the registry and execution.imagePullSecrets."),
+    ("Unschedulable", 0, "No node can run the operation's Pod.",
+     "Change nodeSelector, tolerations, affinity or resources in spec.execution, or add a node."),
+    ("PodRefused", 0, "The cluster refuses to create the operation's Pod.",
+     "Mend the quota, the LimitRange or the policy that the message names."),
+    ("PodWaiting", 0, "The operation's Pod does not start.",
+     "See kubectl describe of the Pod that the message names."),
     ("JobRunning", 0, "The operation is running.", "Wait."),
     ("ResultPending", 0, "The result cannot be read yet.", "Wait."),
     ("ProofWait", 0, "A proof waits one Lease duration, for a create that may still land.",
@@ -235,6 +249,11 @@ _TABLE: Final = (
     ("OutputFailed", 70, "Standard output cannot be written; what the command did stands.",
      "See ptahk status."),
 )  # fmt: skip
+
+WAITING: Final = frozenset(
+    {"SecretUnavailable", "ImageUnavailable", "Unschedulable", "PodRefused", "PodWaiting"}
+)
+"""Why an operation's Pod has not begun to run; it begins by itself once that is mended."""
 
 REASONS: Final = {row[0]: Reason(*row) for row in _TABLE}
 assert len(REASONS) == len(_TABLE), "a reason is never reused"

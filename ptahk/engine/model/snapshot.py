@@ -112,7 +112,7 @@ class Snapshot:
     pods: tuple[PodView, ...] | None
     """Of the Apply that is active or owed a proof."""
     result: Collected | None
-    surroundings: Mapping[str, Any] | None
+    surroundings: Mapping[str, Any] | Refusal | None
     unguarded: str | None
     """Why no mutation may be dispatched now: admission is not in force (C-12.4)."""
     plan: Plan | None

@@ -9,7 +9,12 @@ from tests.kit.faults import Fate, Faults
 from tests.kit.scenario import Scenario, applied, planned, scenario
 
 SHARED: dict[str, Any] = {
-    "target": {"engine": "postgresql", "coordinationKey": "test/db", "sharedRealm": True}
+    "target": {
+        "engine": "postgresql",
+        "coordinationKey": "test/db",
+        "sharedRealm": True,
+        "urlFrom": {"name": "db"},
+    }
 }
 
 

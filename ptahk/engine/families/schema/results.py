@@ -201,7 +201,7 @@ def planned(
 
 _PLAN_ONLY = (
     "engine", "realm", "explicitKey", "sharedRealm", "urlFrom", "policy", "timing",
-    "devTemplate", "devUrlFrom", "deadlineSeconds",
+    "tlsFrom", "devTemplate", "devUrlFrom", "deadlineSeconds",
 )  # fmt: skip
 
 

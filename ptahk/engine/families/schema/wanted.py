@@ -176,6 +176,7 @@ def _common(s: Snapshot) -> dict[str, Any]:
         "urlFrom": None if spec.target.url_from is None else write(spec.target.url_from),
         "policy": policy,
         "timing": timing,
+        "tlsFrom": None if spec.target.tls_from is None else write(spec.target.tls_from),
         "devTemplate": spec.dev.template,
         "devUrlFrom": None if spec.dev.url_from is None else write(spec.dev.url_from),
         "deadlineSeconds": spec.execution.deadline_s,
