@@ -1,7 +1,8 @@
 """``python -m ptahk.runner --job DIR``: the first process of every Job (C-9.1 to C-9.5).
 
-Reads the Job, refuses by the one guard, starts the executor with the URL in its environment,
-imposes the deadline, and prints exactly one frame.
+Reads the Job (its document is ``DIR/job.json``, or in a Pod ``PTAHK_JOB``), refuses by the one
+guard, starts the executor with the URL in its environment, imposes the deadline, and prints
+exactly one frame.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def main(argv: Sequence[str] | None = None, executor_argv: Sequence[str] | None 
     stop.install()
     directory, environment = arguments[1], dict(os.environ)
     try:
-        spec = read_spec(directory)
+        spec = read_spec(directory, environment)
     except PtahkError as error:
         # Without the operation id there is no frame to write.
         print(f"error: {error.message}", file=sys.stderr)
@@ -292,7 +293,7 @@ def _report(
         frame_digest=frame_digest,
         error=None if attempt.error is None else redactor.text(attempt.error["reason"]),
     )
-    write_summary(termination_path(directory, environment, jobspec.TERMINATION_LOG), summary)
+    write_summary(termination_path(directory, environment), summary)
     return code
 
 

@@ -36,6 +36,21 @@ class Ended:
     """The deadline struck before it ended."""
 
 
+def reap_others(own: int) -> None:
+    """As a container's first process: collect orphans that ended, and leave one's own child be,
+    whose exit code its owner waits for."""
+    while True:
+        try:
+            # Looked at and left (WNOWAIT): only then is it known whose it is.
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid == own:
+            return
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(ended.si_pid, os.WNOHANG)
+
+
 class Child:
     """One executor process."""
 
@@ -51,6 +66,7 @@ class Child:
             env=dict(environment),
             pass_fds=() if alive_fd is None else (alive_fd,),
         )
+        self._first_process = os.getpid() == 1
         self._stdout = bytearray()
         self._stderr = bytearray()
         self._too_large = False
@@ -81,6 +97,8 @@ class Child:
                     killed, limit = True, now + grace_s
                 for key, _ in selector.select(max(0.0, min(limit - now, 1.0))):
                     pending = self._handle(selector, key, pending, size_max, stop)
+                if self._first_process:
+                    reap_others(self._process.pid)
         exit_code = self._reap(max(0.0, limit - time.monotonic()))
         stdin = self._process.stdin
         if stdin is not None:

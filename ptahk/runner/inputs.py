@@ -1,10 +1,11 @@
-"""Reads a Job's directory and checks every byte of it against its digest."""
+"""Reads what a Job was given and checks every byte of it against its digest."""
 
 from __future__ import annotations
 
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,12 +26,15 @@ class Inputs:
     plan_bytes: bytes | None
 
 
-def read_spec(directory: str) -> JobSpec:
-    """The Job's specification.
+def read_spec(directory: str, environment: Mapping[str, str]) -> JobSpec:
+    """The Job's specification: in a Pod from the environment, else from the directory.
 
     :raises InternalError: it is missing or is not one of this protocol.
     """
+    given = environment.get(jobspec.JOB)
     try:
+        if given is not None:
+            return jobspec.decode(given.encode("utf-8", "replace"))
         return jobspec.decode(_read(directory, jobspec.JOB_FILE, jobspec.JOB_BYTES_MAX))
     except OSError as error:
         raise InternalError(f"the Job's specification cannot be read: {error.strerror}") from None

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ptahk.wire import frame
+from ptahk.wire import frame, jobspec
 from ptahk.wire.redact import Redactor
 
 STRUCTURED: Final = frozenset(
@@ -19,6 +19,7 @@ STRUCTURED: Final = frozenset(
 )  # fmt: skip
 """Fields that hold a schema's own content or an identity: masking a word in them that happens to
 be a password too would falsify them, and they never hold a URL."""
+POD_TERMINATION_LOG: Final = "/dev/termination-log"
 _STRUCTURED_ENDS: Final = ("Digest", "Fingerprint", "Identity", "At", "After")
 
 
@@ -56,6 +57,11 @@ def write_summary(path: str, summary: frame.Summary) -> None:
             os.close(fd)
 
 
-def termination_path(directory: str, environment: Mapping[str, str], name: str) -> str:
-    """Where the summary goes: named by the environment, else beside the Job's inputs."""
-    return environment.get(name) or os.path.join(directory, "termination")
+def termination_path(directory: str, environment: Mapping[str, str]) -> str:
+    """Where the summary goes: as the environment says, else where a kubelet looks for it, else
+    beside the Job's inputs."""
+    named = environment.get(jobspec.TERMINATION_LOG)
+    if named:
+        return named
+    in_pod = jobspec.JOB in environment
+    return POD_TERMINATION_LOG if in_pod else os.path.join(directory, "termination")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from ptahk.wire import jobspec
+from ptahk.backends.kube.pod import job_value
+from ptahk.wire import frame, jobspec
+from ptahk.wire.jobspec import JobPolicy
 from tests.kit.operations import Done, Operator, operator
 from tests.kit.sessions import FINGERPRINT
 from tests.kit.waiting import until
@@ -251,3 +254,60 @@ def test_optimised_python_is_refused(child: Misbehave) -> None:
     assert started.process.returncode == 70
     assert b"-O" in errors
     assert os.listdir(started.folder) == ["job.json"]
+
+
+def test_in_a_pod_the_job_comes_by_environment(child: Misbehave, tmp_path: Path) -> None:
+    """As ``pod.py`` starts it: no ``job.json``, a summary where the environment says."""
+    one = child("say(job=command['job']['operation'], names=sorted(os.environ))")
+    started = one.start("Observe", policy=JobPolicy(exclude=("$(HOME)", "a\\u0024b$$")))
+    started.process.kill()
+    started.process.wait()
+    summary = tmp_path / "summary"
+    (started.folder / "job.json").unlink()
+    environment = {
+        "PATH": os.environ["PATH"],
+        jobspec.JOB: job_value(started.spec),
+        jobspec.DATABASE_URL: URL,
+        jobspec.POD_UID: "pod-uid",
+        jobspec.TERMINATION_LOG: str(summary),
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+    }
+    done = subprocess.run(
+        [*one.runner, "--job", str(started.folder)],
+        env=environment, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    decoder = frame.Decoder(started.spec.operation_id, started.spec.epoch)
+    decoder.feed(done.stdout)
+    found = decoder.finish()
+    assert isinstance(found, frame.Frame), (found, done.stderr)
+    assert (done.returncode, found.document["podUid"]) == (0, "pod-uid")
+    assert found.document["result"]["job"] == "Observe"
+    allowed = {*jobspec.CHILD_ENVIRONMENT, jobspec.DATABASE_URL, "LC_CTYPE"}
+    assert set(found.document["result"]["names"]) <= allowed
+    said = frame.decode_summary(summary.read_bytes(), started.spec.operation_id)
+    assert isinstance(said, frame.Summary)
+    assert said.frame_digest == found.digest
+
+
+def test_a_first_process_collects_orphans_and_leaves_its_own_child() -> None:
+    """A sub-reaper stands in for process 1: what it does not collect stays a zombie."""
+    script = """
+import ctypes, os, subprocess, sys, time
+from ptahk.runner.child import reap_others
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+parent = "import os, time; print(os.fork() or time.sleep(0.2) or '', flush=True)"
+own = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True)
+orphan = int(own.stdout.readline())
+os.waitid(os.P_PID, own.pid, os.WEXITED | os.WNOWAIT)  # the parent is a zombie now
+reap_others(own.pid)
+assert own.wait() == 0, "its exit code is its owner's"
+while os.path.exists(f"/proc/{orphan}"):
+    os.waitid(os.P_PID, orphan, os.WEXITED | os.WNOWAIT)
+    reap_others(own.pid)
+reap_others(own.pid)
+print("collected")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "collected\n", done.stderr

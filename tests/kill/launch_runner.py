@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ EXECUTOR = Path(__file__).with_name("launch_executor.py")
 
 def main() -> int:
     point = Point.decode(sys.argv[1])
-    steps = Steps(point, "runner", read_spec(sys.argv[3]).operation)
+    steps = Steps(point, "runner", read_spec(sys.argv[3], os.environ).operation)
     admit, within = guard.admit, guard.within_deadlines
 
     def admitting(*args: Any) -> None:
