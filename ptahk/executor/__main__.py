@@ -34,6 +34,9 @@ def main() -> int:
     # One command, then the process ends: looking for cycles among a schema's facts costs more than
     # reading them, and bounded inputs bound the memory.
     gc.disable()
+    # The live facts are read while the declaration is loaded: neither thread may keep the other
+    # from the next answer for long.
+    sys.setswitchinterval(0.0005)
     try:
         command = _read_command()
         spec = jobspec.from_document(command["job"])
@@ -179,4 +182,7 @@ def _write(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    # The result is out. Freeing a schema's facts one by one would only keep the runner waiting.
+    os._exit(code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import threading
 import time
 from typing import Any
 
@@ -37,6 +38,9 @@ def run(
 
     :raises PtahkError: why it ended short; ``out`` keeps what was learned by then.
     """
+    if spec.operation != "Apply":
+        # The planner's modules, while the server answers who and where we are.
+        threading.Thread(target=_import_planner, daemon=True).start()
     session = connect(
         url,
         application_name=spec.application_name,
@@ -55,6 +59,10 @@ def run(
     finally:
         _report_ledger(session, spec, out)
         session.close()
+
+
+def _import_planner() -> None:
+    import ptahk.executor.dialects.postgres.planning_operation  # noqa: F401
 
 
 def _settle(session: Session, spec: JobSpec, url: str, out: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -16,7 +16,12 @@ import pytest
 from psycopg import sql
 
 from ptahk.executor.dialects.postgres import planner
-from ptahk.executor.dialects.postgres.catalog import fingerprint, read_catalog, scope_of
+from ptahk.executor.dialects.postgres.catalog import (
+    fingerprint,
+    read_catalog,
+    read_sizes,
+    scope_of,
+)
 from ptahk.executor.dialects.postgres.planner import PlanResult
 from ptahk.executor.planning.document import Statement, parse_plan, plan_bytes
 from ptahk.executor.planning.model import Catalog, Policy, Scope
@@ -74,7 +79,9 @@ class Side:
 
     def catalog(self, schemas: Sequence[str], exclude: Sequence[str] = ()) -> Catalog:
         self.conn.execute("SET search_path = ''")
-        return read_catalog(self.query, Scope(tuple(schemas), tuple(exclude)))
+        scope = Scope(tuple(schemas), tuple(exclude))
+        found = read_catalog(self.query, scope)
+        return replace(found, sizes_bytes=read_sizes(self.query, scope))
 
     def schemas(self) -> set[str]:
         return {*scope_of(self.query), "public"}

@@ -67,7 +67,7 @@ class Catalog:
     depends: frozenset[tuple[ObjectId, ObjectId]]
     """Pairs (dependent, referenced)."""
     sizes_bytes: Mapping[ObjectId, int] = field(default_factory=dict)
-    """Total size of each table; never fingerprinted."""
+    """Size of each table, where it was asked for; never fingerprinted."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Server version and the like; never fingerprinted."""
     digests: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)

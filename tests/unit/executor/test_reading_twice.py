@@ -39,7 +39,7 @@ def confirm(live: Catalog, declared: Catalog, live_then: Catalog, declared_then:
     )
     again = SimpleNamespace(again=lambda: declared_then)
     seen = SimpleNamespace(catalog=live)
-    return _confirm(cast(Any, bench), cast(Any, again), cast(Any, seen), POLICY, first)
+    return _confirm(cast(Any, bench), cast(Any, again), cast(Any, seen), live, POLICY, first)
 
 
 def test_the_same_answers_confirm_the_plan() -> None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from ptahk.executor.planning.model import Catalog, ObjectId
 from ptahk.wire import canonical
 from ptahk.wire.jobspec import JobSpec
 
-FORMAT: Final = "ptahk desired facts 3"
+FORMAT: Final = "ptahk desired facts 4"
 FILES_MAX: Final = 64
 BYTES_MAX: Final = 256 * 1024 * 1024
 _ATTACHED: Final = "attached"
@@ -67,35 +67,44 @@ def _code_digest() -> str:
 
 def load(folder: str | None, name: str) -> tuple[Catalog, dict[str, Any]] | None:
     """The kept catalog and what was noted with it; None where there is none that is sound."""
-    if not folder:
-        return None
-    path = Path(folder) / f"desired-{name}.json"
+    body = read(folder, f"desired-{name}")
     try:
-        if path.stat().st_size > BYTES_MAX:
-            return None
-        head, _, body = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    if head != _head(body, name):
-        return None
-    try:
-        return _decode(json.loads(body))
+        return None if body is None else _decode(json.loads(body))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
 def store(folder: str | None, name: str, catalog: Catalog, notes: Mapping[str, Any]) -> None:
     """Keep a catalog; best effort. A reader sees a whole file or none."""
+    write(folder, f"desired-{name}", lambda: _encode(catalog, notes))
+
+
+def read(folder: str | None, name: str) -> bytes | None:
+    """The body of a kept file; None where there is none that is sound."""
+    if not folder:
+        return None
+    path = Path(folder) / f"{name}.json"
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            return None
+        head, _, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return body if head == _head(body, name) else None
+
+
+def write(folder: str | None, name: str, value: Callable[[], Mapping[str, Any]]) -> None:
+    """Keep a JSON value; best effort. A reader sees a whole file or none."""
     if not folder:
         return
-    body = json.dumps(_encode(catalog, notes), separators=(",", ":")).encode("ascii")
+    body = json.dumps(value(), separators=(",", ":")).encode("ascii")
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        handle, staging = tempfile.mkstemp(prefix=".desired-", dir=folder)
+        handle, staging = tempfile.mkstemp(prefix=f".{name[:8]}-", dir=folder)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(_head(body, name) + b"\n" + body)
-            os.replace(staging, Path(folder) / f"desired-{name}.json")
+            os.replace(staging, Path(folder) / f"{name}.json")
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(staging)
@@ -108,9 +117,10 @@ def _head(body: bytes, name: str) -> bytes:
 
 def _prune(folder: Path) -> None:
     """Keep the newest files only."""
-    files = sorted(folder.glob("desired-*.json"), key=lambda path: -path.stat().st_mtime)
-    for path in files[FILES_MAX:]:
-        path.unlink(missing_ok=True)
+    for pattern in ("desired-*.json", "insync-*.json"):
+        files = sorted(folder.glob(pattern), key=lambda path: -path.stat().st_mtime)
+        for path in files[FILES_MAX:]:
+            path.unlink(missing_ok=True)
 
 
 def _encode(catalog: Catalog, notes: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,20 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import psycopg
-
-from ptahk.errors import PtahkError
 from ptahk.executor.dialects.postgres import cache, stated
-from ptahk.executor.dialects.postgres.catalog import read_catalog, scope_of
+from ptahk.executor.dialects.postgres.catalog import read_sizes, scope_of
 from ptahk.executor.dialects.postgres.load import Loaded, load
+from ptahk.executor.dialects.postgres.planner import nothing_to_do
+from ptahk.executor.dialects.postgres.reading import (
+    Asked,
+    Early,
+    Inspection,
+    WhileLoading,
+    inspect,
+)
 from ptahk.executor.dialects.postgres.scratch import Workshop, workshop
 from ptahk.executor.dialects.postgres.session import SETTINGS, Session
 from ptahk.executor.planning.model import Catalog, ObjectId, Policy, Rename, Scope
 from ptahk.wire.jobspec import JobPolicy, JobSpec
 
 Files = Sequence[tuple[str, str]]
-Asked = Sequence[tuple[str, tuple[Any, ...]]]
-"""(SQL, parameters) of the queries of one reading, in order."""
 _CREATED: Final = re.compile(
     r"create\s+schema\s+(?:if\s+not\s+exists\s+)?(?!authorization\b)"
     r"(?:\"((?:[^\"]|\"\")+)\"|([a-z_][\w$]*))",
@@ -43,8 +46,9 @@ class Bench:
     cache_dir: str | None
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds by step, for the summary."""
-    early: _Early | None = None
-    """A live reading that runs while the declaration is loaded."""
+    early: Early | None = None
+    """A live reading that was begun before its scope was known for certain."""
+    kept_as: str = ""
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -74,83 +78,23 @@ class Bench:
             taken = None if self.early is None else self.early.take(scope)
             return taken or inspect(self.session, scope, asked)
 
+    def facts_name(self, files: Files) -> str:
+        """The name under which the facts of this declaration are kept; "": nothing is kept."""
+        if self.cache_dir is not None and not self.kept_as:
+            self.kept_as = cache.key(self.session, self.spec, files)
+        return self.kept_as
+
+    def sized(self, seen: Inspection, desired: Catalog) -> Catalog:
+        """The live facts, with the sizes of tables where something differs."""
+        if nothing_to_do(seen.catalog, desired):
+            return seen.catalog
+        with self.timed("readSizes"):
+            return replace(seen.catalog, sizes_bytes=read_sizes(self.session.query, seen.scope))
+
     def live_again(self, first: Inspection) -> Catalog:
-        """The live facts as they are now, read once more (C-10.2)."""
+        """The live facts as they are now: looked at once more (C-10.2)."""
         with self.timed("readLive"):
             return first.again(self.session)
-
-
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """One reading of a database, with the rows that it was made of."""
-
-    catalog: Catalog
-    scope: Scope
-    rows: tuple[tuple[str, tuple[Any, ...], Sequence[tuple[Any, ...]]], ...]
-    """(SQL, parameters, answer) of every query."""
-
-    def again(self, session: Session) -> Catalog:
-        """A second, independent reading in a snapshot of its own.
-
-        It asks everything again. Where every answer is the same, so is the catalog that they make.
-        """
-        with session.snapshot():
-            with session.ahead(self.asked) as query:
-                same = all(query(sql, params) == rows for sql, params, rows in self.rows)
-            return self.catalog if same else read_catalog(session.query, self.scope)
-
-    @property
-    def asked(self) -> Asked:
-        """What it asked."""
-        return [(sql, params) for sql, params, _ in self.rows]
-
-
-def inspect(session: Session, scope: Scope, asked: Asked = ()) -> Inspection:
-    """Read a database in one snapshot.
-
-    :param asked: what an earlier reading asked, to be sent ahead; need not be right.
-    """
-    found: list[tuple[str, tuple[Any, ...], Sequence[tuple[Any, ...]]]] = []
-    with session.snapshot(), session.ahead(asked) as ask:
-
-        def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
-            rows = ask(sql, params)
-            found.append((sql, tuple(params), rows))
-            return rows
-
-        catalog = read_catalog(query, scope)
-    return Inspection(catalog, scope, tuple(found))
-
-
-class _Early:
-    """The first live reading, in a thread: the target session is idle while scratch is loaded."""
-
-    def __init__(self, session: Session, scope: Scope) -> None:
-        self._session = session
-        self._scope = scope
-        self._found: Inspection | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        # What goes wrong here goes wrong again where it can be said: nothing was found.
-        with contextlib.suppress(psycopg.Error, PtahkError):
-            self._found = inspect(self._session, self._scope)
-
-    def end(self) -> None:
-        """Give the session back."""
-        self._thread.join()
-
-    def asked(self, scope: Scope) -> Asked:
-        """What the reading asked, for another of this scope to send ahead."""
-        self.end()
-        return self._found.asked if self._found is not None and self._found.scope == scope else ()
-
-    def take(self, scope: Scope) -> Inspection | None:
-        """The reading, once, if it was of this scope."""
-        self.end()
-        found, self._found = self._found, None
-        return found if found is not None and found.scope == scope else None
 
 
 def _guess(bench: Bench, files: Files) -> Scope:
@@ -193,9 +137,8 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
     :raises UsageError: the declaration does not load; with file and line.
     :raises ScratchUnavailable: it would have to be loaded, and cannot be.
     """
-    name = ""
-    if bench.cache_dir is not None:
-        name = cache.key(bench.session, bench.spec, files)
+    name = bench.facts_name(files)
+    if name:
         with bench.timed("readCache"):
             kept = cache.load(bench.cache_dir, name)
         if kept is not None:
@@ -208,7 +151,7 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
         with bench.timed("createScratch"):
             shop = stack.enter_context(bench.workshop())
             scratch = stack.enter_context(_timed_drop(bench, shop))
-        bench.early = _Early(bench.session, _guess(bench, files))
+        bench.early = WhileLoading(bench.session, _guess(bench, files))
         stack.callback(bench.early.end)
         with bench.timed("load"):
             loaded = load(
@@ -223,14 +166,13 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
         with bench.timed("readScratch"):
             inspection = inspect(scratch, scope, bench.early.asked(scope))
             first = _stated(scratch, inspection.catalog, loaded)
-        if bench.cache_dir is not None:
-            with bench.timed("writeCache"):
-                kept_notes = {
-                    "schemas": list(schemas),
-                    "notes": loaded.notes,
-                    "asked": inspection.asked,
-                }
-                cache.store(bench.cache_dir, name, first, kept_notes)
+        if name:
+            notes = {"schemas": list(schemas), "notes": loaded.notes, "asked": inspection.asked}
+            writer = threading.Thread(
+                target=cache.store, args=(bench.cache_dir, name, first, notes)
+            )
+            writer.start()  # beside what the server still has to do
+            stack.callback(writer.join)
 
         def again() -> Catalog:
             with bench.timed("readScratch"):

@@ -23,9 +23,10 @@ from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session, first_line, lost
 from ptahk.executor.dialects.postgres.stated import Mention
 
-BATCH: Final = 64
-"""Statements of one implicit transaction: some 800 locks where all create tables, far below the
-smallest lock table (planner.md, "Cost that was measured")."""
+BATCH: Final = 24
+"""Statements of one implicit transaction: some 300 locks where all create tables, far below the
+smallest lock table. Larger ones are not faster: what a transaction has changed so far is looked
+through again and again."""
 NOTES_MAX: Final = 20
 _QUOTED: Final = re.compile(r'"([^"]+)"')
 _ROLE_HEADS: Final = frozenset({"GRANT", "REVOKE", "ALTER", "CREATE"})

@@ -73,7 +73,7 @@ def plan(
     :param sizes_bytes: table sizes to judge by. Give the first inspection's to the second, so that
         a growing table cannot make the two differ. Default: those of ``current``.
     """
-    if _nothing_to_do(current, desired):
+    if nothing_to_do(current, desired):
         known = fingerprint(desired)  # equal facts have one digest; kept facts come with theirs
         return PlanResult((), (), (), {}, known, known)
     observed = fingerprint(current)
@@ -121,7 +121,7 @@ def plan(
     )
 
 
-def _nothing_to_do(current: Catalog, desired: Catalog) -> bool:
+def nothing_to_do(current: Catalog, desired: Catalog) -> bool:
     """Whether both sides are the same whatever the policy, which the common case is.
 
     An owner that nobody states is whoever loads: one and the same here, or `prepare` must look.

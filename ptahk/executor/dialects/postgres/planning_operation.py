@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ptahk.errors import Refused
-from ptahk.executor.dialects.postgres import ledger, planner
+from ptahk.executor.dialects.postgres import insync, ledger, planner
 from ptahk.executor.dialects.postgres.applying import check_data, read_plan
 from ptahk.executor.dialects.postgres.catalog import fingerprint, scope_of
-from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files, Inspection, desired
+from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files, desired
 from ptahk.executor.dialects.postgres.inspecting import planning_policy as policy_of
+from ptahk.executor.dialects.postgres.insync import InSync
 from ptahk.executor.dialects.postgres.planner import PlanResult
+from ptahk.executor.dialects.postgres.reading import Inspection
 from ptahk.executor.dialects.postgres.rehearsal import rehearse
 from ptahk.executor.planning.document import plan_bytes
 from ptahk.executor.planning.model import SEVERITIES, Catalog, PlanRefusal, Policy
@@ -34,16 +36,21 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
     spec, session = bench.spec, bench.session
     if not for_proof:
         ledger.check_binding(session, spec)
+    known = insync.look(bench, files)
+    if known is not None and _confirm_nothing(bench, known):
+        _publish(bench, known.schemas, known.notes, known.made, out)
+        _publish_bytes(plan_bytes(()), out)
+        return
     with desired(bench, files) as declared:
         policy = policy_of(spec.policy, spec.active_deadline_seconds)
         seen = bench.live(declared.scope, declared.asked)
-        live = seen.catalog
+        live = bench.sized(seen, declared.catalog)
         with bench.timed("plan"):
             first = planner.plan(live, declared.catalog, policy)
-        _publish(bench, declared, live, first, out)
+        _publish(bench, declared.scope.schemas, declared.notes, first, out)
         if first.refusals and not first.statements:
             raise _refusal(first.refusals)
-        data = _confirm(bench, declared, seen, policy, first)
+        data = _confirm(bench, declared, seen, live, policy, first)
         _publish_bytes(data, out)
         setup = ledger.require(session) if first.statements and not for_proof else []
         out["summary"]["setup"] = setup
@@ -55,17 +62,32 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
             with bench.timed("rehearse"):
                 notes = rehearse(bench, declared, live, policy, first.statements)
             out["summary"]["notes"] += notes
-    out["summary"]["timingsSeconds"] = bench.timings
+        else:
+            with bench.timed("writeCache"):
+                insync.keep(bench, files, declared, seen, first)
+
+
+def _confirm_nothing(bench: Bench, known: InSync) -> bool:
+    with bench.timed("readLive"):
+        return known.still(bench.session)
 
 
 def _confirm(
-    bench: Bench, declared: Desired, seen: Inspection, policy: Policy, first: PlanResult
+    bench: Bench,
+    declared: Desired,
+    seen: Inspection,
+    live: Catalog,
+    policy: Policy,
+    first: PlanResult,
 ) -> bytes:
-    """The second inspection must give the same bytes, and they must parse (C-10.2)."""
+    """The second inspection must give the same bytes, and they must parse (C-10.2).
+
+    :param live: what ``seen`` read, with the sizes to judge by.
+    """
     second_live = bench.live_again(seen)
     again = declared.again()
     with bench.timed("plan"):
-        second = planner.plan(second_live, again, policy, seen.catalog.sizes_bytes)
+        second = planner.plan(second_live, again, policy, live.sizes_bytes)
         data, other = plan_bytes(first.statements), plan_bytes(second.statements)
     same = (first.observed_fingerprint, first.desired_fingerprint) == (
         second.observed_fingerprint,
@@ -83,22 +105,26 @@ def _confirm(
 
 
 def _publish(
-    bench: Bench, declared: Desired, live: Catalog, made: PlanResult, out: dict[str, Any]
+    bench: Bench,
+    schemas: Sequence[str],
+    notes: Sequence[str],
+    made: PlanResult,
+    out: dict[str, Any],
 ) -> None:
     severities = Counter(statement.severity for statement in made.statements)
     out["observedFingerprint"] = made.observed_fingerprint
     out["desiredFingerprint"] = made.desired_fingerprint
     out["scopeFingerprint"] = made.observed_fingerprint
-    out["drift"] = drift_document(live, declared.catalog, made)
+    out["drift"] = drift_document(made)
     out["summary"] = {
-        "scope": list(declared.scope.schemas),
+        "scope": list(schemas),
         "statements": len(made.statements),
         "severities": {name: severities.get(name, 0) for name in SEVERITIES},
         "destructive": severities.get("destructive", 0) > 0,
         "privileges": severities.get("privilege", 0) > 0,
         "setup": [],
         "sizes": {str(index): size for index, size in sorted(made.sizes_bytes.items())},
-        "notes": [*declared.notes, *made.notes],
+        "notes": [*notes, *made.notes],
         "timingsSeconds": bench.timings,
     }
 
@@ -132,23 +158,29 @@ def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
     from ptahk.executor.dialects.postgres.declaration import declaration
 
     session, spec = bench.session, bench.spec
+    known = None if files is None or spec.declaration else insync.look(bench, files)
+    if known is not None:
+        out["drift"] = drift_document(known.made)
+        out["observedFingerprint"] = out["scopeFingerprint"] = known.made.observed_fingerprint
+        return
     if files is None:
         scope = bench.scope(() if spec.policy.schemas else scope_of(session.query))
         live = bench.live(scope).catalog
         out["drift"] = None
     else:
         with desired(bench, files) as declared:
-            scope = declared.scope
-            live = bench.live(scope, declared.asked).catalog
+            seen = bench.live(declared.scope, declared.asked)
+            live = bench.sized(seen, declared.catalog)
             policy = policy_of(spec.policy, spec.active_deadline_seconds)
             made = planner.plan(live, declared.catalog, policy)
-            out["drift"] = drift_document(live, declared.catalog, made)
+            out["drift"] = drift_document(made)
+            insync.keep(bench, files, declared, seen, made)
     out["observedFingerprint"] = out["scopeFingerprint"] = fingerprint(live)
     if spec.declaration:
         out["declaration"] = declaration(live)
 
 
-def drift_document(live: Catalog, wanted: Catalog, made: PlanResult) -> dict[str, Any]:
+def drift_document(made: PlanResult) -> dict[str, Any]:
     """C-10.1."""
     from ptahk.executor.dialects.postgres.declaration import drift
 

@@ -33,11 +33,7 @@ select c.oid::int8, c.reltype::int8, n.nspname::text, c.relname::text, c.relkind
             from pg_catalog.pg_inherits h join pg_catalog.pg_class p on p.oid = h.inhparent
             join pg_catalog.pg_namespace pn on pn.oid = p.relnamespace
             where h.inhrelid = c.oid) end,
-       case when c.reloftype <> 0 then c.reloftype::pg_catalog.regtype::text end,
-       case when c.relkind = 'r' then pg_catalog.pg_relation_size(c.oid)
-         + case when c.reltoastrelid = 0 then 0
-                else pg_catalog.pg_relation_size(c.reltoastrelid) end
-         else 0 end
+       case when c.reloftype <> 0 then c.reloftype::pg_catalog.regtype::text end
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 left join pg_catalog.pg_class t on t.oid = c.reltoastrelid
@@ -111,7 +107,6 @@ def _inheritance(oid: ObjectId, parent: list[str]) -> ObjectId:
 def _facts(row: tuple[Any, ...]) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "@": ((PG_CLASS, row[0], 0), (PG_TYPE, row[1], 0)),
-        "@size": row[18],
     }
     if row[5] == "u":
         facts["unlogged"] = True
