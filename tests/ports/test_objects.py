@@ -1,5 +1,6 @@
 """The Objects contract. Every backend runs it; what one cannot do is a capability, not a name."""
 
+import base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 
 from ptahk.backends.local.objects import LocalObjects
 from ptahk.engine.ports import AlreadyExists, Conflict, Document, Invalid, Key, NotFound, Objects
+from tests.kit.kubecolumn import Column
 from tests.kit.memory import MemoryClock, MemoryObjects
 
-LARGE = 4 * 1024 * 1024
+NOW = "2026-01-01T00:00:00Z"
+API_VERSIONS = {"ConfigMap": "v1", "Lease": "coordination.k8s.io/v1"}
 
 
 @dataclass
@@ -22,14 +25,31 @@ class Backend:
     """Opens the same store as another process would; None where nothing outlives the object."""
     every_write_watched: bool
     """A watch tells every write, not only the last of several between two looks."""
+    keeps_uids: bool = True
+    """A uid given on a create is the object's; else the store chooses always."""
+    time: str | None = NOW
+    """What the store's clock shows; None: nobody knows."""
+    collects_garbage: bool = True
+    """What an object alone owned goes in the same write; else a controller does it later."""
+    any_text: bool = True
+    """Any text is stored as binary data; else it must be base64."""
+    size_max: int = 4 * 1024 * 1024
+    """A document of this size is stored."""
 
 
-@pytest.fixture(params=["memory", "local-file", "local-memory"])
+@pytest.fixture(params=["memory", "local-file", "local-memory", "kube"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     clock = MemoryClock()
     if request.param == "memory":
         held = MemoryObjects(clock)
         yield Backend(held, lambda: held.resource_version, None, True)
+        return
+    if request.param == "kube":
+        column: Column = request.getfixturevalue("column")
+        yield Backend(
+            column, column.newest, column.reopen, True, keeps_uids=False, time=None,
+            collects_garbage=False, any_text=False, size_max=900 * 1024,
+        )  # fmt: skip
         return
     directory = tmp_path / "state"
     file = request.param == "local-file"
@@ -52,7 +72,8 @@ def objects(backend: Backend) -> Objects:
 def a(kind: str = "PtahSchema", name: str = "one", **more: Any) -> Document:
     metadata = {"namespace": more.pop("namespace", "local"), "name": name}
     metadata |= more.pop("metadata", {})
-    return {"apiVersion": "ptahk.dev/v1alpha1", "kind": kind, "metadata": metadata, **more}
+    version = API_VERSIONS.get(kind, "ptahk.dev/v1alpha1")
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
 
 
 def key(document: Document) -> Key:
@@ -64,19 +85,26 @@ def changes(objects: Objects, since: str, kind: str = "PtahSchema") -> list[tupl
     return [(change.type, change.document["metadata"]["name"]) for change in seen]
 
 
-def test_a_created_document_gets_what_the_server_owns(objects: Objects) -> None:
+def test_a_created_document_gets_what_the_server_owns(backend: Backend) -> None:
+    objects = backend.objects
     made = objects.create(a(spec={"suspend": True}))
     metadata = made["metadata"]
     assert len(metadata["uid"]) == 36
     assert int(metadata["resourceVersion"]) > 0
     assert metadata["generation"] == 1
-    assert metadata["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert metadata["creationTimestamp"] == (backend.time or metadata["creationTimestamp"])
+    assert len(metadata["creationTimestamp"]) == len(NOW)
     assert objects.get(key(made)) == made
 
 
-def test_a_given_uid_is_kept_and_never_given_twice(objects: Objects) -> None:
-    uid = "6ba7b810-9dad-51d1-80b4-00c04fd430c8"
-    assert objects.create(a(metadata={"uid": uid}))["metadata"]["uid"] == uid
+def test_a_given_uid_is_kept_and_never_given_twice(backend: Backend) -> None:
+    uid, objects = "6ba7b810-9dad-51d1-80b4-00c04fd430c8", backend.objects
+    made = objects.create(a(metadata={"uid": uid}))
+    assert (made["metadata"]["uid"] == uid) is backend.keeps_uids
+    if not backend.keeps_uids:
+        again = objects.create(a(name="two", metadata={"uid": made["metadata"]["uid"]}))
+        assert again["metadata"]["uid"] != made["metadata"]["uid"]
+        return
     with pytest.raises(AlreadyExists):
         objects.create(a(name="two", metadata={"uid": uid}))
 
@@ -230,11 +258,14 @@ def test_lists_are_ordered_and_narrowed(objects: Objects) -> None:
     assert names("a", {"color": "red", "size": "big"}) == []
 
 
-def test_a_finalizer_holds_a_deleted_object(objects: Objects) -> None:
+def test_a_finalizer_holds_a_deleted_object(backend: Backend) -> None:
+    objects = backend.objects
     made = objects.create(a(spec={"n": 1}, metadata={"finalizers": ["ptahk.dev/engine"]}))
     objects.delete(made)
     marked = objects.get(key(made))
-    assert marked["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:00Z"
+    assert marked["metadata"]["deletionTimestamp"] == (
+        backend.time or marked["metadata"]["deletionTimestamp"]
+    )
     objects.delete(marked)
     assert objects.get(key(made)) == marked
     marked["status"] = {"phase": "Deleting"}
@@ -261,7 +292,8 @@ def owned(name: str, *owners: Document, kind: str = "ConfigMap", **more: Any) ->
     return a(kind, name, metadata={"ownerReferences": references, **more})
 
 
-def test_what_an_object_alone_owned_goes_with_it(objects: Objects) -> None:
+def test_what_an_object_alone_owned_goes_with_it(backend: Backend) -> None:
+    objects = backend.objects
     schema = objects.create(a())
     plan = objects.create(owned("plan", schema, kind="PtahPlan"))
     other = objects.create(a(name="two"))
@@ -269,6 +301,12 @@ def test_what_an_object_alone_owned_goes_with_it(objects: Objects) -> None:
     shared = objects.create(owned("shared", plan, other))
     held = objects.create(owned("held", plan, finalizers=["some/one"]))
     objects.delete(schema)
+    if not backend.collects_garbage:
+        assert (
+            objects.get(key(plan))["metadata"]["ownerReferences"]
+            == (plan["metadata"]["ownerReferences"])
+        )
+        return
     assert objects.list("PtahPlan") == ()
     left = {item["metadata"]["name"] for item in objects.list("ConfigMap")}
     assert left == {"shared", "held"}
@@ -291,10 +329,13 @@ def test_evidence_is_immutable(objects: Objects) -> None:
     assert objects.get(key(data))["binaryData"] == {"plan": "AAAA"}
 
 
-def test_several_mebibytes_and_any_text_survive(objects: Objects) -> None:
-    text = {"odd": "\x00\u2028\U0001f600\ud800é", "large": "A" * LARGE}
-    made = objects.create(a("ConfigMap", binaryData=text))
-    assert objects.get(key(made))["binaryData"] == text
+def test_large_documents_and_any_text_survive(backend: Backend) -> None:
+    odd = "\x00\u2028\U0001f600\ud800é"
+    if not backend.any_text:
+        odd = base64.b64encode(odd.encode("utf-8", "surrogatepass")).decode()
+    text = {"odd": odd, "large": "A" * backend.size_max}
+    made = backend.objects.create(a("ConfigMap", binaryData=text))
+    assert backend.objects.get(key(made))["binaryData"] == text
 
 
 def test_a_watch_tells_what_came_after(backend: Backend) -> None:

@@ -22,6 +22,8 @@ class Kind:
     api_version: str
     plural: str
     namespaced: bool = True
+    status: bool = True
+    """It has a status of its own to write."""
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
         """The path of one object, of its subresource, or of the collection.
@@ -59,13 +61,13 @@ KINDS = table(
     Kind(SCHEMA, API_VERSION, "ptahschemas"),
     Kind(MIGRATION, API_VERSION, "ptahmigrations"),
     Kind(PLAN, API_VERSION, "ptahplans"),
-    Kind(APPROVAL, API_VERSION, "ptahapprovals"),
-    Kind(CONFIG_MAP, "v1", "configmaps"),
-    Kind(LEASE, "coordination.k8s.io/v1", "leases"),
+    Kind(APPROVAL, API_VERSION, "ptahapprovals", status=False),
+    Kind(CONFIG_MAP, "v1", "configmaps", status=False),
+    Kind(LEASE, "coordination.k8s.io/v1", "leases", status=False),
     Kind("Job", "batch/v1", "jobs"),
     Kind("Pod", "v1", "pods"),
-    Kind("ServiceAccount", "v1", "serviceaccounts"),
-    Kind("LimitRange", "v1", "limitranges"),
+    Kind("ServiceAccount", "v1", "serviceaccounts", status=False),
+    Kind("LimitRange", "v1", "limitranges", status=False),
     Kind("Node", "v1", "nodes", namespaced=False),
     Kind("Namespace", "v1", "namespaces", namespaced=False),
     Kind("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", namespaced=False),
