@@ -31,19 +31,21 @@ GRACE_S = 10.0
 
 def list_all(
     client: Client, kind: Kind, namespace: str | None = None,
-    labels: Mapping[str, str] | None = None, *, page: int = PAGE,
+    labels: Mapping[str, str] | None = None, *, page: int = PAGE, accept: str | None = None,
+    within_s: float = LIST_S,
 ) -> tuple[list[Any], str]:  # fmt: skip
     """All items as they are, and the resourceVersion that they are of: one consistent state.
 
     Read from etcd, not from a cache of the server: no resourceVersion is asked for (hazard F5).
 
+    :param accept: another form of the items than the whole objects.
     :raises Unavailable: it took too long, or the server said something odd.
     :raises PortError: as ``Client.request``.
     """
-    deadline = time.monotonic() + LIST_S
+    deadline = time.monotonic() + within_s
     for _ in range(RESTARTS_MAX):
         try:
-            return _pages(client, kind, namespace, labels, page, deadline)
+            return _pages(client, kind, namespace, labels, page, accept, deadline)
         except Expired:
             continue  # the state that the first page showed is compacted
     raise Unavailable(f"list of {kind.name}: every list expired before its last page")
@@ -51,7 +53,7 @@ def list_all(
 
 def _pages(
     client: Client, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None,
-    page: int, deadline: float,
+    page: int, accept: str | None, deadline: float,
 ) -> tuple[list[Any], str]:  # fmt: skip
     query = {"limit": str(page)} | _selector(labels)
     path = kind.path(namespace)
@@ -59,8 +61,9 @@ def _pages(
     while True:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            raise Unavailable(f"list of {kind.name}: not whole after {LIST_S} s")
-        found = client.request("GET", path, query=query, timeout_s=min(left_s, TIMEOUT_S))
+            raise Unavailable(f"list of {kind.name}: not whole in time")
+        timeout_s = min(left_s, TIMEOUT_S)
+        found = client.request("GET", path, query=query, timeout_s=timeout_s, accept=accept)
         document = found.document()
         metadata, part = document.get("metadata"), document.get("items")
         part = [] if part is None and "items" in document else part
