@@ -54,12 +54,25 @@ def _environment() -> Mapping[str, str]:
     return {name: text for name, text in os.environ.items() if not name.startswith("PG")}
 
 
+AS_INSTALLED: Mapping[str, str] = {
+    "fsync": "on", "full_page_writes": "on", "wal_level": "replica", "max_wal_senders": "10",
+    "shared_buffers": "128MB", "autovacuum": "on",
+}  # fmt: skip
+"""What PostgreSQL itself sets, where servers of tests set something else."""
+
+
 @contextlib.contextmanager
-def place(version: int) -> Iterator[Place]:
-    """Start a server; it and every file are gone afterwards."""
-    run, keeper = servers.begin()
+def place(version: int, *, as_installed: bool = False) -> Iterator[Place]:
+    """Start a server; it and every file are gone afterwards.
+
+    :param as_installed: with PostgreSQL's own settings and its files on the disk of ``TMPDIR``, as
+        databases are that somebody works with. Default: a server of the tests, which does not
+        wait for a disk.
+    """
+    run, keeper = servers.begin(tempfile.gettempdir() if as_installed else None)
     try:
         with tempfile.TemporaryDirectory(prefix="ptahk-bench-") as folder:
-            yield Place(run.server(version), Path(folder))
+            settings = dict(AS_INSTALLED) if as_installed else None
+            yield Place(run.own_server(version, settings), Path(folder))
     finally:
         servers.finish(keeper)

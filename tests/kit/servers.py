@@ -205,20 +205,40 @@ def _initdb(install: Install, folder: Path, password: str, who: Account | None) 
         raise ServerMissing(f"PostgreSQL {install.version}: initdb failed: {done.stderr.strip()}")
 
 
-def start(version: int, folder: Path, settings: dict[str, str] | None = None) -> Server:
+@dataclass(frozen=True)
+class Guests:
+    """A network of this machine whose hosts may log in too, with passwords."""
+
+    address: str
+    """The machine's own address there."""
+    subnet: str
+
+
+def start(
+    version: int,
+    folder: Path,
+    settings: dict[str, str] | None = None,
+    guests: Guests | None = None,
+) -> Server:
     """Initialise and start a server in an empty folder of a run.
 
     :param settings: server settings above those of every test server.
+    :param guests: who may reach it beside this machine itself.
     :raises ServerMissing: it is not installed, or does not start; with the server's own words.
     """
     who = account()
     install = _usable(find(version), folder.parent, who)
     password = secrets.token_urlsafe(12)
     _initdb(install, folder, password, who)
+    settings = dict(settings or {})
+    if guests is not None:
+        settings["listen_addresses"] = f"{_SETTINGS['listen_addresses']},{guests.address}"
+        with (folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {guests.subnet} scram-sha-256\n")
     words = ""
     for _ in range(_PORT_TRIES):
         port = free_port()
-        chosen = {**_SETTINGS, **(settings or {}), "port": str(port)}
+        chosen = {**_SETTINGS, **settings, "port": str(port)}
         chosen["unix_socket_directories"] = str(folder)
         lines = [f"{name} = '{value}'\n" for name, value in chosen.items()]
         with (folder / "data" / "postgresql.auto.conf").open("w") as conf:
@@ -318,13 +338,17 @@ class Run:
         folder.chmod(0o711)
         return folder
 
-    def server(self, version: int) -> Server:
-        """The run's shared server of a version, started at its first use by anybody."""
-        known = self.folder / f"server-{version}.json"
-        with self.locked(f"server-{version}"):
+    def server(self, version: int, guests: Guests | None = None) -> Server:
+        """The run's shared server of a version, started at its first use by anybody.
+
+        :param guests: the one that this network reaches, beside the one that none reaches.
+        """
+        name = f"server-{version}" if guests is None else f"server-{version}-{guests.address}"
+        known = self.folder / f"{name}.json"
+        with self.locked(name):
             if known.exists():
                 return Server(**json.loads(known.read_text()))
-            server = start(version, self.fresh(f"pg{version}"))
+            server = start(version, self.fresh(f"pg{version}"), guests=guests)
             known.write_text(json.dumps(asdict(server)))
             known.chmod(0o600)
             return server
@@ -361,9 +385,12 @@ def _base() -> str:
     return base
 
 
-def begin() -> tuple[Run, subprocess.Popen[bytes]]:
-    """Make a run's folder and its guard. Closing the guard's standard input ends everything."""
-    folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX, dir=_base()))
+def begin(base: str | None = None) -> tuple[Run, subprocess.Popen[bytes]]:
+    """Make a run's folder and its guard. Closing the guard's standard input ends everything.
+
+    :param base: where the folder goes; default: memory, where there is enough of it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX, dir=base or _base()))
     folder.chmod(0o711)
     keeper = subprocess.Popen(
         [sys.executable, "-S", "-E", guard.__file__, str(folder)], stdin=subprocess.PIPE,

@@ -18,7 +18,7 @@ from ptahk.executor.dialects.postgres import cache
 from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files
 from ptahk.executor.dialects.postgres.marks import Mark, unchanged
 from ptahk.executor.dialects.postgres.planner import PlanResult
-from ptahk.executor.dialects.postgres.reading import Answered, Inspection, Rows, ask_all
+from ptahk.executor.dialects.postgres.reading import Answered, Asked, Inspection, Rows, ask_all
 from ptahk.executor.dialects.postgres.session import Session
 
 _MARSHAL: Final = 2
@@ -34,12 +34,17 @@ class InSync:
     """The planning scope."""
     notes: tuple[str, ...]
     """Of the declaration."""
+    asked: Asked
+    answers: str
     mark: Mark
 
     def still(self, session: Session) -> bool:
-        """The second inspection (C-10.2). False: something changed, or it cannot be told."""
+        """The second inspection (C-10.2): all is asked again, unless nothing at all happened."""
         with session.snapshot():
-            return unchanged(session.query, self.mark)
+            if unchanged(session.query, self.mark):
+                return True
+        rows, _ = ask_all(session, self.asked)
+        return _digest(rows) == self.answers
 
 
 def look(bench: Bench, files: Files) -> InSync | None:
@@ -63,7 +68,7 @@ def look(bench: Bench, files: Files) -> InSync | None:
         bench.early = Answered(bench.scope(schemas), rows, mark)
         return None
     made = PlanResult((), (), tuple(kept["planNotes"]), {}, kept["observed"], kept["desired"])
-    return InSync(made, schemas, tuple(kept["notes"]), mark)
+    return InSync(made, schemas, tuple(kept["notes"]), asked, kept["answers"], mark)
 
 
 def keep(bench: Bench, files: Files, declared: Desired, seen: Inspection, made: PlanResult) -> None:
