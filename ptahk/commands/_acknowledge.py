@@ -6,11 +6,19 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from ptahk.commands import _documents, _inputs, _local, _lookup, _resource, _wiring
+from ptahk.commands import _cluster, _documents, _inputs, _local, _lookup, _resource, _wiring
 from ptahk.commands._drive import Drive, Interrupts, failure, read_status, store_faults
-from ptahk.commands._options import Common, Place, PolicyOptions, Source, parse_duration
+from ptahk.commands._options import (
+    Cluster,
+    Common,
+    Place,
+    PolicyOptions,
+    Source,
+    parse_duration,
+)
 from ptahk.commands._render import Messages, document
 from ptahk.engine.model.resource import ACKNOWLEDGE, SCHEMA
+from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Conflict, Document, Key
 from ptahk.errors import Refused, UsageError
 
@@ -30,13 +38,8 @@ def thaw(
         metadata = owner["metadata"]
         frozen = read_status(owner).frozen
         if frozen is None:
-            raise Refused(
-                f"nothing to acknowledge (REF=schema/{metadata['name']}): its realm is not frozen",
-                reason="NothingToAcknowledge",
-            )
-        word = json.dumps(
-            {"frozen": frozen.number, "reason": reason, "user": person}, sort_keys=True
-        )
+            raise _nothing(owner)
+        word = _word(reason, person, frozen.number)
         interrupts = Interrupts(world.jobs.wake)
         with (
             _wiring.one_command_at_a_time(world.state, metadata["uid"], metadata["name"]),
@@ -67,6 +70,61 @@ def thaw(
     return _document(owner, "frozen", reason, person, status.next_step)
 
 
+def in_cluster(
+    common: Common,
+    place: Place,
+    cluster: Cluster,
+    ref: str | None,
+    reason: str,
+    timeout: str | None,
+    *,
+    frozen: bool,
+) -> dict[str, Any]:
+    """Acknowledge in a cluster: annotate, and wait until the manager has taken it.
+
+    :raises PtahkError: nothing is frozen, no manager lives, or the Apply was refused or failed.
+    """
+    told = _local.Told(common, place, Source(), PolicyOptions(), ref, timeout)
+    _cluster.check_options(place, None, None)
+    messages = Messages(common)
+    with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
+        stored = _cluster.one_resource(reader, cluster, place, ref)
+        found = read_status(stored).frozen
+        if frozen and found is None:
+            raise _nothing(stored)
+        with _cluster.driving(reader, cluster, stored, messages, told.timeout_s) as drive:
+            drive.require_manager()
+            with store_faults():
+                person = reader.person().username
+            if found is not None and frozen:
+                drive.annotate({ACKNOWLEDGE: _word(reason, person, found.number)})
+                done: Status = drive.until(
+                    lambda _, status: status if status.frozen is None else None
+                )
+                return _document(stored, "frozen", reason, person, done.next_step)
+            wanted = _resource.Wanted(stored, None, None, _resource.checked(stored["spec"]))
+            answer = drive.ask(wanted, "rebind", word=_word(reason, person))
+            if answer.exit_code != 0:
+                raise failure(answer)
+    return _document(stored, "rebind", reason, person, "Run the command again that was refused.")
+
+
+def _word(reason: str, person: str, frozen: int | None = None) -> str:
+    """The annotation's text."""
+    value: dict[str, Any] = {"reason": reason, "user": person}
+    if frozen is not None:
+        value["frozen"] = frozen
+    return json.dumps(value, sort_keys=True)
+
+
+def _nothing(owner: Document) -> Refused:
+    name = owner["metadata"]["name"]
+    return Refused(
+        f"nothing to acknowledge (REF=schema/{name}): its realm is not frozen",
+        reason="NothingToAcknowledge",
+    )
+
+
 def rebind(
     common: Common, place: Place, ref: str | None, reason: str, timeout: str | None
 ) -> dict[str, Any]:
@@ -91,7 +149,7 @@ def rebind(
                 field="key",
                 hint="Give the --key that the database is to be bound to.",
             )
-        word = json.dumps({"reason": reason, "user": person}, sort_keys=True)
+        word = _word(reason, person)
         answer = session.drive.ask(found, "rebind", word=word)
         if answer.exit_code != 0:
             raise failure(answer)

@@ -101,7 +101,7 @@ def _resume(session: Session, plan: str | None) -> dict[str, Any] | None:
         session.messages.note(f"The begun apply changed nothing: {answer.message}")
         return None
     namespace = session.wanted.key.namespace
-    made = _local.stored_plan(session.world, namespace, request.plan)
+    made = _local.stored_plan(session.objects, namespace, request.plan)
     return _answered(session, answer, made.plan)
 
 
@@ -122,11 +122,11 @@ def _obtain_approval(session: Session, plan: Plan, shown: dict[str, Any], consen
     if not shown["approval"]["required"]:
         return
     namespace = session.wanted.key.namespace
-    if _approve.find(session.world, namespace, session.drive.status(), plan) is not None:
+    if _approve.find(session.objects, namespace, session.drive.status(), plan) is not None:
         return
     if not consent.given:
         _ask(session, fingerprint, shown)
-    _approve.store(session.world, namespace, plan)
+    session.approve(plan)
 
 
 def _ask(session: Session, fingerprint: str, shown: dict[str, Any]) -> None:

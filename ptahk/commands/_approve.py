@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ptahk.commands import _documents, _inputs, _local, _lookup, _resource, _text
-from ptahk.commands._drive import create_once, read_status, store_faults
-from ptahk.commands._options import Place
+from ptahk.commands import _cluster, _documents, _local, _resource, _text, _wiring
+from ptahk.commands._drive import read_status, store_faults
+from ptahk.commands._options import Cluster, Common, Place
 from ptahk.commands._render import Messages, document
-from ptahk.commands._wiring import World
 from ptahk.engine import approval as approvals
-from ptahk.engine.model.plan import Approval, Approver, Plan, approval_document, parse_approval
+from ptahk.engine.model.plan import Approval, Plan, parse_approval
 from ptahk.engine.model.resource import APPROVAL, RESOURCE_UID
 from ptahk.engine.model.status import Status
-from ptahk.engine.ports import Document
+from ptahk.engine.ports import Document, Objects
 from ptahk.errors import Refused, UsageError
 from ptahk.wire import digest
 
 
-def find(world: World, namespace: str, status: Status, plan: Plan) -> Approval | None:
+def find(objects: Objects, namespace: str, status: Status, plan: Plan) -> Approval | None:
     """The oldest unused approval that binds the plan."""
     uid = plan.spec.resource.uid
     with store_faults():
-        documents = world.ports.objects.list(APPROVAL, namespace, {RESOURCE_UID: uid})
+        documents = objects.list(APPROVAL, namespace, {RESOURCE_UID: uid})
     usable = []
     for item in documents:
         try:
@@ -34,27 +34,40 @@ def find(world: World, namespace: str, status: Status, plan: Plan) -> Approval |
     return min(usable, key=lambda item: (item.created, item.uid), default=None)
 
 
-def store(world: World, namespace: str, plan: Plan) -> Document:
-    """Store this user's approval of exactly this plan."""
-    name = f"ptahk-approval-{world.ports.entropy.operation_id()}"
-    approver = Approver(username=_inputs.os_user() or "unknown")
-    made = approval_document(namespace, name, plan, approver)
-    with store_faults():
-        create_once(world, made)
-    return made
+def in_cluster(
+    common: Common, place: Place, cluster: Cluster, ref: str | None, fingerprint: str | None
+) -> dict[str, Any]:
+    """Approve the current plan of a resource of the cluster, once a manager is known to live."""
+    _cluster.check_options(place, None, None)
+    messages = Messages(common)
+    with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
+        stored = _cluster.one_resource(reader, cluster, place, ref)
+        with _cluster.driving(reader, cluster, stored, messages, None) as drive:
+            drive.require_manager()
+            return approve(
+                reader.objects,
+                stored,
+                fingerprint,
+                messages,
+                lambda plan: _cluster.approve(reader, None, stored, plan),
+            )
 
 
 def approve(
-    world: World, place: Place, ref: str | None, fingerprint: str | None, messages: Messages
+    objects: Objects,
+    owner: Document,
+    fingerprint: str | None,
+    messages: Messages,
+    store: Callable[[Plan], object],
 ) -> dict[str, Any]:
-    """Show the current plan and approve it. :returns: the ``Approval`` document.
+    """Show the current plan of a resource and approve it. :returns: the ``Approval`` document.
 
+    :param store: stores this person's approval.
     :raises PtahkError: there is no plan, nothing to approve, or another one is current.
     """
     if fingerprint is not None and not digest.is_digest(fingerprint):
         raise UsageError("not a fingerprint (plan): write sha256: and 64 hex digits", field="plan")
-    owner = _lookup.one_resource(world, place, ref)
-    plans = _local.plans_of(world, owner)
+    plans = _local.plans_of(objects, owner)
     if not plans:
         raise Refused("no plan to approve", reason="PlanMissing", hint="Run ptahk plan first.")
     current = plans[-1].spec.fingerprint
@@ -66,15 +79,15 @@ def approve(
             hint="Review the current plan, then approve its fingerprint.",
         )
     namespace = owner["metadata"]["namespace"]
-    made = _local.stored_plan(world, namespace, current)
+    made = _local.stored_plan(objects, namespace, current)
     spec = _resource.checked(owner["spec"])
     messages.lines(_text.plan(_documents.plan(owner, spec, made.plan, made.data)))
     if not made.plan.spec.statements:
         raise Refused("nothing to approve: the plan changes nothing", reason="PlanMissing")
-    found = find(world, namespace, read_status(owner), made.plan)
+    found = find(objects, namespace, read_status(owner), made.plan)
     if found is None:
-        store(world, namespace, made.plan)
-        found = find(world, namespace, read_status(owner), made.plan)
+        store(made.plan)
+        found = find(objects, namespace, read_status(owner), made.plan)
     assert found is not None, "what was stored can be found"
     return document(
         "Approval",

@@ -170,9 +170,28 @@ def owed(status: Status) -> list[str]:
     return found
 
 
+def _newest(status: Status, plan: Plan | None) -> dict[str, Any] | None:
+    """The newest plan as it is kept, else as the status tells of it."""
+    if plan is not None:
+        fingerprint, statements = plan.spec.fingerprint, plan.spec.statements
+        return {"name": plan.name, "fingerprint": fingerprint, "statements": statements}
+    last = status.last_plan
+    if last is None or not last.get("name"):
+        return None
+    return {name: last[name] for name in ("name", "fingerprint", "statements")}
+
+
+def unreadable_entry(owner: Document, message: str) -> dict[str, Any]:
+    """A resource whose stored status this ptahk cannot read."""
+    return {
+        **status_entry(owner, Status(owner["metadata"]["uid"], phase="Blocked"), None),
+        "nextStep": message,
+    }
+
+
 def status_entry(owner: Document, status: Status, newest: Plan | None) -> dict[str, Any]:
     """One resource of the ``Status`` document."""
-    key = owner["spec"]["target"]["coordinationKey"]
+    key = str(((owner.get("spec") or {}).get("target") or {}).get("coordinationKey"))
     return {
         **resource(owner),
         # The place a run without a key names; an explicit key stays in the spec (C-2.2).
@@ -195,12 +214,6 @@ def status_entry(owner: Document, status: Status, newest: Plan | None) -> dict[s
         "pendingObservation": status.pending_observation is not None,
         "pendingLockRelease": status.pending_lock_release is not None,
         "owed": owed(status),
-        "plan": None
-        if newest is None
-        else {
-            "name": newest.name,
-            "fingerprint": newest.spec.fingerprint,
-            "statements": newest.spec.statements,
-        },
+        "plan": _newest(status, newest),
         "nextStep": status.next_step or "Nothing: ask for a plan when there is one to make.",
     }

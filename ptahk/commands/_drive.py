@@ -11,6 +11,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
+from typing import Protocol
 
 from ptahk.commands._render import Messages
 from ptahk.commands._resource import Wanted
@@ -26,6 +27,7 @@ from ptahk.engine.ports import (
     Indeterminate,
     Key,
     NotFound,
+    Objects,
     PortError,
     key_of,
 )
@@ -88,8 +90,34 @@ class Interrupts:
         self._wake()
 
 
+class Asks(Protocol):
+    """What a command needs of the one resource that it works on, here or in a cluster."""
+
+    interrupts: Interrupts
+
+    def resource(self) -> Document | None:
+        """The stored document, or None."""
+
+    def status(self) -> Status:
+        """The stored status; a fresh one where there is none."""
+
+    def ask(
+        self,
+        wanted: Wanted,
+        type_: RequestType,
+        *,
+        plan: str | None = None,
+        declaration: bool = False,
+        word: str | None = None,
+    ) -> Answer:
+        """Put a request on the resource and wait for its answer."""
+
+    def until_answered(self, request_id: str) -> Answer:
+        """Wait for the answer to the request with this id."""
+
+
 class Drive:
-    """One command's work on one resource.
+    """One command's work on one local resource.
 
     :param deadline_s: on the world's monotonic clock; None: no bound.
     :param follow: the command that shows what is still running, for messages.
@@ -198,42 +226,10 @@ class Drive:
     def _check_time(self, status: Status) -> None:
         if self._deadline_s is None or self._world.ports.clock.monotonic() < self._deadline_s:
             return
-        claim = status.active_operation
-        owed = status.pending_observation
-        mutates = claim is not None and claim.type == "Apply" and claim.dispatch_started
-        if claim is not None and mutates:
-            raise OutcomeUnknown(
-                f"time is up (--timeout) while Apply {claim.operation_id} is running",
-                reason="TimedOut",
-                hint=f"{self._follow} shows it; the same command goes on with it.",
-            )
-        if owed is not None:
-            raise OutcomeUnknown(
-                f"time is up (--timeout) before Apply {owed.operation_id} was proved",
-                reason="TimedOut",
-                hint="The same command goes on with the proof.",
-            )
-        raise OperationFailed(
-            "time is up (--timeout): nothing was changed",
-            reason="TimedOut",
-            hint="Run the same command again, with more time.",
-        )
+        raise time_is_up(status, self._follow)
 
     def _say_what_runs(self, status: Status) -> None:
-        claim = status.active_operation
-        if claim is not None and claim.dispatch_started and claim.outcome is None:
-            self._messages.always(
-                f"Stopped. {claim.type} {claim.operation_id} is still running (job "
-                f"{claim.job_name}); follow it with: {self._follow}. The same command goes on."
-            )
-        elif status.pending_observation is not None:
-            proof = status.pending_observation
-            self._messages.always(
-                f"Stopped. The proof of Apply {proof.operation_id} is owed; the same command "
-                f"goes on with it, and {self._follow} shows it."
-            )
-        else:
-            self._messages.always("Stopped. Nothing is running; the same command goes on.")
+        self._messages.always(what_runs(status, self._follow))
 
     def _store(self, wanted: Wanted, request: Request, more: Mapping[str, str]) -> None:
         objects = self._world.ports.objects
@@ -243,7 +239,7 @@ class Drive:
                     stored = self.resource() or objects.create(wanted.document)
                     if stored["metadata"]["uid"] != wanted.uid:
                         raise InternalError("a resource of that name has another UID")
-                    create_once(self._world, wanted.bundle)
+                    create_once(objects, wanted.bundle)
                     metadata = dict(stored["metadata"])
                     metadata["annotations"] = {
                         **(metadata.get("annotations") or {}),
@@ -259,15 +255,17 @@ class Drive:
         raise Unreachable("the store does not take the request", reason="StoreFault")
 
 
-def create_once(world: World, document: Document | None) -> None:
-    """Create an immutable document whose name comes from its content, or find that it is there."""
+def create_once(objects: Objects, document: Document | None) -> Document | None:
+    """Create an immutable document whose name comes from its content, or find that it is there.
+
+    :returns: what is stored; None for None.
+    """
     if document is None:
-        return
-    objects = world.ports.objects
+        return None
     try:
-        objects.create(document)
+        return objects.create(document)
     except (AlreadyExists, Indeterminate):
-        objects.get(key_of(document))
+        return objects.get(key_of(document))
 
 
 def read_status(document: Document) -> Status:
@@ -280,6 +278,50 @@ def read_status(document: Document) -> Status:
             reason="StatusUnreadable",
             hint="Use the ptahk that wrote it; do not edit status by hand.",
         ) from None
+
+
+def time_is_up(status: Status, follow: str) -> PtahkError:
+    """How a command ends whose ``--timeout`` is over.
+
+    :param follow: the command that shows what goes on.
+    """
+    claim = status.active_operation
+    owed = status.pending_observation
+    mutates = claim is not None and claim.type == "Apply" and claim.dispatch_started
+    if claim is not None and mutates:
+        return OutcomeUnknown(
+            f"time is up (--timeout) while Apply {claim.operation_id} is running",
+            reason="TimedOut",
+            hint=f"{follow} shows it; the same command goes on with it.",
+        )
+    if owed is not None:
+        return OutcomeUnknown(
+            f"time is up (--timeout) before Apply {owed.operation_id} was proved",
+            reason="TimedOut",
+            hint="The same command goes on with the proof.",
+        )
+    return OperationFailed(
+        "time is up (--timeout): nothing was changed",
+        reason="TimedOut",
+        hint="Run the same command again, with more time.",
+    )
+
+
+def what_runs(status: Status, follow: str) -> str:
+    """What a command says that Ctrl-C ends."""
+    claim = status.active_operation
+    if claim is not None and claim.dispatch_started and claim.outcome is None:
+        return (
+            f"Stopped. {claim.type} {claim.operation_id} is still running (job "
+            f"{claim.job_name}); follow it with: {follow}. The same command goes on."
+        )
+    if status.pending_observation is not None:
+        proof = status.pending_observation
+        return (
+            f"Stopped. The proof of Apply {proof.operation_id} is owed; the same command "
+            f"goes on with it, and {follow} shows it."
+        )
+    return "Stopped. Nothing is running; the same command goes on."
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def spec_of(
         job_name=digest.job_name(operation, uid, operation_id, inputs, 1),
         holder=digest.holder(uid, operation_id),
         store_uid=world.ports.store.uid,
-        store_kind="local",
+        store_kind=world.ports.store.kind,
         resource_uid=uid,
         coordination_digest=realm,
         dispatch_not_after=end,

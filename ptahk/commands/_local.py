@@ -5,28 +5,41 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from ptahk.commands import _inputs, _resource, _wiring
-from ptahk.commands._drive import Drive, Interrupts, failure, store_faults
+from ptahk.commands._drive import (
+    Asks,
+    Drive,
+    Interrupts,
+    create_once,
+    failure,
+    store_faults,
+)
 from ptahk.commands._options import (
     Common,
     Place,
     PolicyOptions,
     Source,
     parse_duration,
-    require_local,
     resource_name,
 )
 from ptahk.commands._render import Messages
-from ptahk.engine.model.plan import PLAN_RAW_BYTES_MAX, Plan, parse_plan, plan_name
+from ptahk.engine.model.plan import (
+    PLAN_RAW_BYTES_MAX,
+    Approver,
+    Plan,
+    approval_document,
+    parse_plan,
+    plan_name,
+)
 from ptahk.engine.model.resource import CONFIG_MAP, PLAN, PLAN_KEY, RESOURCE_UID
 from ptahk.engine.model.source import unbase64, unpack
 from ptahk.engine.model.status import Status
-from ptahk.engine.ports import Document, Key, NotFound
+from ptahk.engine.ports import Document, Entropy, Key, NotFound, Objects
 from ptahk.errors import Refused, UsageError
 from ptahk.wire import dsn
 from ptahk.wire.dsn import TargetIdentity
@@ -48,15 +61,26 @@ class Told:
         return None if self.timeout is None else parse_duration(self.timeout)
 
 
+class Approving(Protocol):
+    """What storing an approval needs of a world."""
+
+    @property
+    def objects(self) -> Objects: ...
+    @property
+    def entropy(self) -> Entropy: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An open world with the resource that the command is about."""
+    """The resource that the command is about, here or in a cluster."""
 
     told: Told
     wanted: _resource.Wanted
-    world: _wiring.World
-    drive: Drive
+    objects: Objects
+    drive: Asks
     messages: Messages
+    approve: Callable[[Plan], object]
+    """Stores this person's approval of exactly this plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +158,6 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
 
     :raises UsageError: it is no local run, or something in it is not valid.
     """
-    require_local(told.place, told.source)
     resource_name(told.ref, told.place.name)
     manifest, declared = read_manifest(told.place)
     engine = told.source.engine or _engine_of(manifest)
@@ -196,8 +219,17 @@ def session(
                 deadline_s=None if limit is None else now + limit,
                 follow=follow_command(told.place, name),
             )
+            assert found.identity is not None, "a local run has its URL"
             check_same_target(drive.status(), found.identity)
-            yield Session(told, found, world, drive, messages)
+            person = Approver(username=_inputs.os_user() or "unknown")
+            yield Session(
+                told,
+                found,
+                world.ports.objects,
+                drive,
+                messages,
+                lambda plan: store_approval(world.ports, found.key.namespace, plan, person),
+            )
 
 
 def follow_command(place: Place, name: str) -> str:
@@ -234,10 +266,18 @@ def make_plan(session: Session) -> Made:
     answer = session.drive.ask(session.wanted, "plan")
     if answer.exit_code != 0 or answer.plan is None:
         raise failure(answer)
-    return stored_plan(session.world, session.wanted.key.namespace, answer.plan)
+    return stored_plan(session.objects, session.wanted.key.namespace, answer.plan)
 
 
-def stored_plan(world: _wiring.World, namespace: str, fingerprint: str) -> Made:
+def store_approval(ports: Approving, namespace: str, plan: Plan, person: Approver) -> Document:
+    """Store a person's approval of exactly this plan. :returns: the document."""
+    name = f"ptahk-approval-{ports.entropy.operation_id()}"
+    made = approval_document(namespace, name, plan, person)
+    with store_faults():
+        return create_once(ports.objects, made) or made
+
+
+def stored_plan(objects: Objects, namespace: str, fingerprint: str) -> Made:
     """A published plan and its raw bytes.
 
     :raises Refused: it is not kept here, or its bytes cannot be read.
@@ -246,8 +286,8 @@ def stored_plan(world: _wiring.World, namespace: str, fingerprint: str) -> Made:
     try:
         with store_faults():
             try:
-                plan = parse_plan(world.ports.objects.get(Key(PLAN, namespace, name)))
-                bundle = world.ports.objects.get(Key(CONFIG_MAP, namespace, name))
+                plan = parse_plan(objects.get(Key(PLAN, namespace, name)))
+                bundle = objects.get(Key(CONFIG_MAP, namespace, name))
             except NotFound:
                 raise Refused(
                     f"no such plan (plan={fingerprint})", reason="PlanMissing", hint="Plan again."
@@ -269,13 +309,11 @@ def statement_count(data: bytes) -> int:
         raise UsageError("plan bytes are no plan (plan)", reason="InvalidPlanFile") from None
 
 
-def plans_of(world: _wiring.World, owner: Document) -> list[Plan]:
+def plans_of(objects: Objects, owner: Document) -> list[Plan]:
     """The kept plans of a resource, oldest first; one that cannot be read is left out."""
     metadata = owner["metadata"]
     with store_faults():
-        documents = world.ports.objects.list(
-            PLAN, metadata["namespace"], {RESOURCE_UID: metadata["uid"]}
-        )
+        documents = objects.list(PLAN, metadata["namespace"], {RESOURCE_UID: metadata["uid"]})
     found = []
     for document in documents:
         with contextlib.suppress(ValueError):

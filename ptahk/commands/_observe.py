@@ -61,7 +61,7 @@ def declaration(session: Session) -> str:
     reference = seen["declaration"]
     key = Key(CONFIG_MAP, session.wanted.key.namespace, reference["configMap"])
     with store_faults():
-        stored = session.world.ports.objects.get(key)
+        stored = session.objects.get(key)
     data = unpack(unbase64(stored["binaryData"][DECLARATION_KEY]), DECLARATION_BYTES_MAX)
     text = data.decode("utf-8")
     return text if text.endswith("\n") or not text else text + "\n"

@@ -339,21 +339,6 @@ def is_local(place: Place, source: Source | None = None) -> bool:
     return bool(place.local or place.url_env or place.url_file or declared)
 
 
-def require_local(place: Place, source: Source | None = None) -> None:
-    """Refuse cluster mode by name.
-
-    :raises UsageError: nothing on the command line says that this is a local run.
-    """
-    if is_local(place, source):
-        return
-    raise UsageError(
-        "no local option was given, and cluster mode is not in this build",
-        reason="ClusterUnavailable",
-        hint="Add --local (with -f), --schema FILE, --schema-dir DIR, --url-env NAME or "
-        "--url-file FILE to run here.",
-    )
-
-
 def resource_name(ref: str | None, name: str | None) -> str | None:
     """The name that REF or ``--name`` gives, or None.
 

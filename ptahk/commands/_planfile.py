@@ -8,7 +8,7 @@ from typing import Any
 from ptahk.commands import _apply, _inputs, _local, _resource
 from ptahk.commands._drive import create_once, store_faults
 from ptahk.commands._local import Made, Session, Told
-from ptahk.commands._options import PolicyOptions, require_local, resource_name
+from ptahk.commands._options import PolicyOptions, resource_name
 from ptahk.engine.model.fields import parse_time, write
 from ptahk.engine.model.plan import (
     PlanSpec,
@@ -38,7 +38,7 @@ def save(session: Session, made: Made, out: str) -> None:
     spec = made.plan.spec
     namespace = session.wanted.key.namespace
     with store_faults():
-        objects = session.world.ports.objects
+        objects = session.objects
         plan = objects.get(Key(CONFIG_MAP, namespace, made.plan.name))
         source = objects.get(Key(CONFIG_MAP, namespace, spec.source.config_map))
     file = PlanFile(
@@ -62,7 +62,6 @@ def interpret(told: Told, path: str) -> tuple[PlanFile, _resource.Wanted, str]:
     :raises UsageError: the file was edited or is none, or an option contradicts it.
     :raises Refused: the URL, the key or the name is not the plan's; nothing is claimed (C-14.6).
     """
-    require_local(told.place, told.source)
     given = [name for name in sorted(_OPTIONAL) if getattr(told.policy, name)]
     if given:
         option = "--" + given[0].replace("_", "-")
@@ -102,7 +101,31 @@ def apply(session: Session, saved: PlanFile, consent: _apply.Consent) -> dict[st
     if begun is not None:
         return begun
     _import(session, saved)
-    made = _local.stored_plan(session.world, session.wanted.key.namespace, saved.fingerprint)
+    made = _local.stored_plan(session.objects, session.wanted.key.namespace, saved.fingerprint)
+    return _apply.apply_plan(session, made, consent)
+
+
+def apply_published(session: Session, path: str, consent: _apply.Consent) -> dict[str, Any]:
+    """Apply in a cluster the plan of a file, which the cluster itself must have made.
+
+    Only the engine writes plans there (contract, section 2), so the file says which one is meant.
+
+    :raises Refused: it is another resource's plan, or no longer kept.
+    """
+    saved = planfile.decode(_inputs.read_bytes(path, "plan", planfile.FILE_BYTES_MAX))
+    if saved.binding.resource_uid != session.wanted.uid:
+        raise Refused(
+            f"the plan is of another resource (plan={path}): a cluster applies the plans that it "
+            "made of this one",
+            reason="CoordinationMismatch",
+            field="plan",
+            hint="Use a file of ptahk plan --out of this resource in this cluster.",
+        )
+    begun = _apply.resume_saved(session, saved.fingerprint)
+    if begun is not None:
+        return begun
+    namespace = session.wanted.key.namespace
+    made = _local.stored_plan(session.objects, namespace, saved.fingerprint)
     return _apply.apply_plan(session, made, consent)
 
 
@@ -128,6 +151,6 @@ def _import(session: Session, saved: PlanFile) -> None:
     )
     data = base64.b64encode(saved.plan_gzip).decode("ascii")
     with store_faults():
-        create_once(session.world, session.wanted.bundle)
-        create_once(session.world, bundle_document(namespace, name, PLAN_KEY, data, reference))
-        create_once(session.world, plan_document(namespace, spec, reference))
+        create_once(session.objects, session.wanted.bundle)
+        create_once(session.objects, bundle_document(namespace, name, PLAN_KEY, data, reference))
+        create_once(session.objects, plan_document(namespace, spec, reference))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +17,7 @@ from ptahk.engine.model.lease import LeaseRecord, Malformed
 from ptahk.engine.model.plan import Plan, parse_plan
 from ptahk.engine.model.resource import LEASE, PLAN
 from ptahk.engine.model.status import Status
-from ptahk.engine.ports import Conflict, Document, Key, NotFound
+from ptahk.engine.ports import Clock, Conflict, Document, Entropy, Key, NotFound, Objects
 from ptahk.errors import PtahkError, Refused
 from ptahk.wire.digest import CoordinationDigest, lease_name
 from ptahk.wire.jobspec import NOTE_MAX, FencedAttempt
@@ -40,6 +42,44 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """Where the realm is: a state directory, or a cluster."""
+
+    objects: Objects
+    clock: Clock
+    entropy: Entropy
+    coordination_namespace: str
+    running: Callable[[str, str, Attempt | None], bool | None]
+    """Namespace, operation id, what is known of the claim → whether a process of it may still
+    write; None: there is none."""
+    busy: Callable[[str], bool]
+    """Whether another command works on the resource of this uid."""
+    event: Callable[[Document], object]
+    """Keeps one Event."""
+    fencing: Callable[[], AbstractContextManager[World]]
+    """A world whose Jobs reach the database."""
+
+
+def local_side(world: World) -> Side:
+    """A state directory."""
+
+    def running(namespace: str, _: str, attempt: Attempt | None) -> bool | None:
+        job = None if attempt is None else world.ports.jobs.observe(namespace, attempt.job_name)
+        return None if job is None else not job.terminal
+
+    return Side(
+        objects=world.ports.objects,
+        clock=world.ports.clock,
+        entropy=world.ports.entropy,
+        coordination_namespace=world.ports.store.coordination_namespace,
+        running=running,
+        busy=lambda uid: _wiring.busy(world.state, uid),
+        event=world.ports.objects.create,
+        fencing=lambda: nullcontext(world),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """Everything that is known of one realm's holder."""
 
@@ -54,15 +94,15 @@ class Known:
     """A command is working on the resource."""
 
 
-def look(world: World, realm: CoordinationDigest) -> Known:
+def look(side: Side, realm: CoordinationDigest) -> Known:
     """Read the Lease, its holder's claim and the claim's process, live.
 
     :raises Refused: the Lease is not one that ptahk wrote.
     """
-    key = Key(LEASE, world.ports.store.coordination_namespace, lease_name(realm))
+    key = Key(LEASE, side.coordination_namespace, lease_name(realm))
     with store_faults():
         try:
-            stored = world.ports.objects.get(key)
+            stored = side.objects.get(key)
         except NotFound:
             return Known(realm, None, None, None, None, None, False)
         record = leases.parse(stored)
@@ -74,19 +114,14 @@ def look(world: World, realm: CoordinationDigest) -> Known:
             return Known(realm, stored, record, None, None, None, False)
         holder = record.holder
         try:
-            owner = world.ports.objects.get(Key(holder.kind, holder.namespace, holder.name))
+            found = side.objects.get(Key(holder.kind, holder.namespace, holder.name))
         except NotFound:
-            return Known(realm, stored, record, None, None, None, False)
-        if owner["metadata"]["uid"] != holder.uid:
-            return Known(realm, stored, record, None, None, None, False)
-        attempt = _attempt(read_status(owner), holder.operation_id)
-        running = None
-        if attempt is not None:
-            job = world.ports.jobs.observe(holder.namespace, attempt.job_name)
-            running = None if job is None else not job.terminal
-    return Known(
-        realm, stored, record, owner, attempt, running, _wiring.busy(world.state, holder.uid)
-    )
+            found = None
+        owner = found if found is not None and found["metadata"]["uid"] == holder.uid else None
+        attempt = None if owner is None else _attempt(read_status(owner), holder.operation_id)
+        running = side.running(holder.namespace, holder.operation_id, attempt)
+    busy = owner is not None and side.busy(holder.uid)
+    return Known(realm, stored, record, owner, attempt, running, busy)
 
 
 def _attempt(status: Status, operation_id: str) -> Attempt | None:
@@ -140,7 +175,7 @@ def needs_fence(known: Known) -> bool:
     )
 
 
-def fence(world: World, known: Known, note: str = "") -> dict[str, Any] | None:
+def fence(side: Side, known: Known, note: str = "") -> dict[str, Any] | None:
     """Commit the tombstone through a local child. :returns: the ledger row as it was found.
 
     :param note: kept in the row: who forced the release, and why.
@@ -148,7 +183,7 @@ def fence(world: World, known: Known, note: str = "") -> dict[str, Any] | None:
     """
     attempt, owner = known.attempt, known.owner
     assert attempt is not None and owner is not None, "only a dispatched claim is fenced"
-    plan = _plan(world, owner, attempt)
+    plan = _plan(side, owner, attempt)
     if plan is None or attempt.epoch is None or attempt.not_after is None:
         raise Refused(
             f"the plan of operation {attempt.operation_id} is not kept: it cannot be fenced",
@@ -161,8 +196,9 @@ def fence(world: World, known: Known, note: str = "") -> dict[str, Any] | None:
         not_after=attempt.not_after,
         note=note[:NOTE_MAX],
     )
-    spec = _job.spec_of(world, owner, "Prove", fenced=(fenced, attempt.epoch, plan.spec))
-    result = _job.run(world, owner, spec, enough=_tombstone)
+    with side.fencing() as world:
+        spec = _job.spec_of(world, owner, "Prove", fenced=(fenced, attempt.epoch, plan.spec))
+        result = _job.run(world, owner, spec, enough=_tombstone)
     if not _tombstone(result):
         raise Refused("the tombstone was not committed", reason="ProofFailed")
     row: dict[str, Any] | None = result["fence"]["row"]
@@ -173,12 +209,12 @@ def _tombstone(result: dict[str, Any]) -> bool:
     return bool((result.get("fence") or {}).get("tombstone"))
 
 
-def _plan(world: World, owner: Document, attempt: Attempt) -> Plan | None:
+def _plan(side: Side, owner: Document, attempt: Attempt) -> Plan | None:
     reference = attempt.inputs.get("plan") or {}
     try:
         with store_faults():
             return parse_plan(
-                world.ports.objects.get(
+                side.objects.get(
                     Key(PLAN, owner["metadata"]["namespace"], reference.get("name", ""))
                 )
             )
@@ -186,7 +222,7 @@ def _plan(world: World, owner: Document, attempt: Attempt) -> Plan | None:
         return None
 
 
-def release(world: World, known: Known) -> None:
+def release(side: Side, known: Known) -> None:
     """Release exactly the holder and epoch that were looked at (C-6.7).
 
     :raises Refused: the Lease changed hands meanwhile.
@@ -194,9 +230,7 @@ def release(world: World, known: Known) -> None:
     assert known.lease_document is not None, "there is a Lease to release"
     with store_faults():
         try:
-            world.ports.objects.replace(
-                leases.released(known.lease_document, world.ports.clock.now())
-            )
+            side.objects.replace(leases.released(known.lease_document, side.clock.now()))
         except Conflict:
             raise Refused(
                 "the Lease changed while it was looked at: nothing was released",
@@ -242,24 +276,27 @@ def report(
     )
 
 
-def recorded(world: World, known: Known, person: str, reason: str) -> None:
+def recorded(side: Side, known: Known, person: str, reason: str) -> None:
     """Keep an Event of a forced release beside the resource (cli.md, release-lock)."""
     assert known.owner is not None and known.attempt is not None, "force names a claim"
     metadata = known.owner["metadata"]
     with store_faults():
-        world.ports.objects.create(
+        side.event(
             {
                 "apiVersion": "v1",
                 "kind": "Event",
                 "metadata": {
                     "namespace": metadata["namespace"],
-                    "name": f"{metadata['name']}.{world.ports.entropy.nonce()[:16]}",
+                    "name": f"{metadata['name']}.{side.entropy.nonce()[:16]}",
                 },
                 "type": "Warning",
                 "reason": "ForcedRelease",
                 "message": f"{person} forced the release of operation "
                 f"{known.attempt.operation_id}: {reason}",
-                "involvedObject": _documents.resource(known.owner),
-                "firstTimestamp": format_time(world.ports.clock.now()),
+                "involvedObject": {
+                    "apiVersion": known.owner["apiVersion"],
+                    **_documents.resource(known.owner),
+                },
+                "firstTimestamp": format_time(side.clock.now()),
             }
         )

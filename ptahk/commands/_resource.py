@@ -44,12 +44,13 @@ DEFAULT_ENGINE = "postgresql"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One local resource as the command line wants it."""
+    """One resource as the command line wants it; in a cluster, as it is stored."""
 
     document: Document
     bundle: Document | None
     """The ConfigMap of the declaration, where it comes from files."""
-    identity: TargetIdentity
+    identity: TargetIdentity | None
+    """None in a cluster, where only the operation's Pod has the URL."""
     spec: SchemaSpec
 
     @property

@@ -223,11 +223,11 @@ PHASE_STYLES: Mapping[str, Style] = {
 def status(document: Document) -> Iterator[Line]:
     """Phase, conditions, claims, what is owed and the next step, one block a resource."""
     if not document["resources"]:
-        yield "Nothing is kept in this state directory.", ""
+        yield "No resources.", ""
     for position, resource in enumerate(document["resources"]):
         if position:
             yield "", ""
-        place = f"  {visible(resource['database'])}" if resource["database"] else ""
+        place = visible(_place(resource))
         yield (
             f"{title(resource)}  {resource['phase']}{place}",
             PHASE_STYLES.get(resource["phase"], "bold"),
@@ -248,6 +248,14 @@ def status(document: Document) -> Iterator[Line]:
         if resource["plan"]:
             yield f"  plan: {resource['plan']['fingerprint']}", "dim"
         yield visible(f"  next: {resource['nextStep']}"), "bold"
+
+
+def _place(resource: Document) -> str:
+    """The database of a local run without a key; else the namespace."""
+    if resource["database"]:
+        return f"  {resource['database']}"
+    namespace = str(resource["namespace"])
+    return "" if namespace.startswith("local-") else f"  in namespace {namespace}"
 
 
 def _operation(operation: Document) -> str:

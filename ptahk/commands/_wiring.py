@@ -1,4 +1,4 @@
-"""The one place that chooses a backend: the embedded store of a state directory, or a memory.
+"""The one place that chooses a backend: a state directory's store, a memory, or a cluster.
 
 A command asks for a :class:`World`; whatever it does afterwards goes through the engine's ports.
 """
@@ -8,20 +8,29 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from urllib.parse import quote
 
 from ptahk.backends.local.jobs import DIRECTORY, LocalJobs, LocalSurroundings, child_environment
 from ptahk.backends.local.objects import LocalObjects
 from ptahk.backends.local.statefile import os_fault
 from ptahk.backends.system import SystemClock, SystemEntropy
+from ptahk.engine.model.plan import Approver
 from ptahk.engine.model.resource import SCHEMA
-from ptahk.engine.ports import Ports, Recorder, Store
-from ptahk.errors import PtahkError, Refused
+from ptahk.engine.ports import Clock, Document, Entropy, Objects, Ports, Recorder, Store
+from ptahk.errors import PtahkError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from ptahk.backends.kube.client import Client
 
 COORDINATION_NAMESPACE = "ptahk-system"
+NO_CLUSTER = (
+    "Name one with --kubeconfig or --context; or, to run here, add --local (with -f), "
+    "--schema FILE, --schema-dir DIR, --url-env NAME or --url-file FILE."
+)
 NOT_USABLE = frozenset({"StoreNotWritable", "StoreNotPrivate"})
 """Why a read-only command goes on without the directory (C-14.6). A damaged, full or newer one
 is never passed over: something is kept there."""
@@ -35,7 +44,8 @@ class World:
 
     ports: Ports
     jobs: LocalJobs
-    objects: LocalObjects
+    objects: LocalObjects | None
+    """None: the documents are a cluster's."""
     state: Path | None
     """None: in memory; nothing outlives the command."""
     why_not_durable: str = ""
@@ -156,6 +166,107 @@ def busy(state: Path | None, uid: str) -> bool:
 
 def wait_for_change(world: World, timeout_s: float) -> None:
     """Return as soon as a resource changed, or after ``timeout_s``."""
+    assert world.objects is not None, "only a local store is watched so"
     since = world.objects.resource_version
     for _ in world.objects.watch(SCHEMA, None, since, timeout_s):
         return
+
+
+class Following(Protocol):
+    """A thread that tells what happens to one object, or to the objects of a kind."""
+
+    def start(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A cluster as a person's command sees it: it reads, approves, asks and waits (C-14.1)."""
+
+    objects: Objects
+    clock: Clock
+    entropy: Entropy
+    namespace: str
+    """The context's."""
+    follow: Callable[[str, str | None, str | None, Callable[[Any, Any], None]], Following]
+    """Kind, namespace, name (None: all) and whom to tell; see ``backends.kube.follow``."""
+    person: Callable[[], Approver]
+    """Who the cluster says that we are."""
+    uid: Callable[[], str]
+    """The store's identity: the uid of namespace kube-system."""
+    event: Callable[[Document], None]
+    """Stores one Event (core/v1)."""
+
+
+@contextlib.contextmanager
+def cluster_reader(kubeconfig: str | None, context: str | None) -> Iterator[Reader]:
+    """The cluster that the options name, by kubectl's rules.
+
+    :raises PtahkError: the kubeconfig or its credentials cannot be used.
+    """
+    # Imported late: the official client costs more than a whole local command.
+    from ptahk.backends.kube.client import Client
+    from ptahk.backends.kube.follow import Follow
+    from ptahk.backends.kube.objects import KubeObjects
+
+    try:
+        client = Client.load(None if kubeconfig is None else Path(kubeconfig), context)
+    except UsageError as error:
+        raise UsageError(error.message, field=error.field, hint=NO_CLUSTER) from None
+
+    def follow(
+        kind: str, namespace: str | None, name: str | None, tell: Callable[[Any, Any], None]
+    ) -> Following:
+        return Follow(client, kind, namespace=namespace, name=name, tell=tell)
+
+    try:
+        yield Reader(
+            objects=KubeObjects(client),
+            clock=SystemClock(),
+            entropy=SystemEntropy(),
+            namespace=client.namespace,
+            follow=follow,
+            person=lambda: _person(client),
+            uid=client.cluster_uid,
+            event=lambda document: _post_event(client, document),
+        )
+    finally:
+        client.close()
+
+
+def _person(client: Client) -> Approver:
+    """Who asks, as the cluster knows them: what admission demands of an approval (C-12.3)."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    found = client.request("POST", path, body=review).document()
+    user = (found.get("status") or {}).get("userInfo") or {}
+    groups = tuple(str(group) for group in user.get("groups") or ())
+    return Approver(str(user.get("username") or ""), str(user.get("uid") or ""), groups)
+
+
+def _post_event(client: Client, document: Document) -> None:
+    namespace = quote(document["metadata"]["namespace"], safe="")
+    client.request("POST", f"/api/v1/namespaces/{namespace}/events", body=document)
+
+
+@contextlib.contextmanager
+def fencing_world(
+    reader: Reader, coordination_namespace: str, url: str, recorder: Recorder
+) -> Iterator[World]:
+    """A cluster's documents with local Jobs: for the fence of ``release-lock`` (C-14.1).
+
+    The Jobs leave nothing behind, and speak to the ledger as the cluster's store.
+    """
+    clock = SystemClock()
+    environment = child_environment(os.environ, None)
+    with LocalJobs.temporary(clock, url=url, dev_url=None, environment=environment) as jobs:
+        ports = Ports(
+            store=Store(reader.uid(), "cluster", coordination_namespace, automatic=False),
+            objects=reader.objects,
+            jobs=jobs,
+            surroundings=LocalSurroundings(environment),
+            clock=clock,
+            entropy=reader.entropy,
+            recorder=recorder,
+        )
+        yield World(ports, jobs, None, None)

@@ -13,7 +13,7 @@ from ptahk.commands._options import (
     Reference,
     Timeout,
     grouped,
-    require_local,
+    is_local,
 )
 from ptahk.errors import UsageError
 
@@ -39,13 +39,18 @@ def acknowledge(
     """Settle what ptahk refuses to decide by itself; the reason and your name are kept."""
     from ptahk.commands import _acknowledge, _render, _text
 
-    require_local(place)
     if frozen == rebind:
         raise UsageError("say what is acknowledged: --frozen or --rebind", field="frozen")
     if not (reason or "").strip():
         raise UsageError("no reason given (reason): it is part of the account", field="reason")
     assert reason is not None, "checked above"
-    work = _acknowledge.thaw if frozen else _acknowledge.rebind
-    document = work(common, place, ref, reason.strip(), timeout)
+    told = reason.strip()
+    if not is_local(place):
+        document = _acknowledge.in_cluster(
+            common, place, cluster, ref, told, timeout, frozen=frozen
+        )
+    else:
+        work = _acknowledge.thaw if frozen else _acknowledge.rebind
+        document = work(common, place, ref, told, timeout)
     _render.emit(document, _text.acknowledgement, common)
     return 0

@@ -15,6 +15,7 @@ from ptahk.commands._options import (
     Source,
     Timeout,
     grouped,
+    is_local,
 )
 from ptahk.errors import UsageError
 
@@ -42,21 +43,23 @@ def apply(
     cluster: Cluster,
 ) -> int:
     """Change the database exactly once, by an approved plan, and prove the result."""
-    from ptahk.commands import _apply, _local, _planfile, _render, _text
+    from ptahk.commands import _apply, _cluster, _local, _planfile, _render, _text
 
     if approve is not None and auto_approve:
         raise UsageError("--approve and --auto-approve given: use one", field="approve")
-    if plan is not None and (source.schema or source.schema_dir or place.manifest):
+    declared = source.schema or source.schema_dir
+    if plan is not None and (declared or (place.manifest and is_local(place, source))):
         raise UsageError(
             "--plan and a declaration given: the plan file holds its own", field="plan"
         )
     told = _local.Told(common, place, source, policy, ref, timeout)
     consent = _apply.Consent(approve, auto_approve)
     if plan is None:
-        found, url = _local.interpret(told)
-        _local.require_source(found)
-        with _local.session(told, found, url, "required") as session:
+        with _cluster.opened(told, cluster, "required") as session:
             document = _apply.converge(session, consent)
+    elif not is_local(place, source):
+        with _cluster.session(told, cluster) as session:
+            document = _planfile.apply_published(session, plan, consent)
     else:
         saved, found, url = _planfile.interpret(told, plan)
         with _local.session(told, found, url, "required") as session:

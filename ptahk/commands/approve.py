@@ -12,7 +12,7 @@ from ptahk.commands._options import (
     Place,
     Reference,
     grouped,
-    require_local,
+    is_local,
 )
 
 
@@ -29,12 +29,25 @@ def approve(
     cluster: Cluster,
 ) -> int:
     """Approve a plan, after showing it. An approval is used by one apply, once."""
-    from ptahk.commands import _approve, _inputs, _local, _render, _text, _wiring
+    from ptahk.commands import _approve, _inputs, _local, _lookup, _render, _text, _wiring
+    from ptahk.engine.model.plan import Approver
 
-    require_local(place)
+    if not is_local(place):
+        document = _approve.in_cluster(common, place, cluster, ref, plan)
+        _render.emit(document, _text.approval, common)
+        return 0
     messages = _render.Messages(common)
     state = _inputs.state_directory(place)
     with _wiring.local_world(state, "required", _local.Progress(messages)) as world:
-        document = _approve.approve(world, place, ref, plan, messages)
+        owner = _lookup.one_resource(world, place, ref)
+        namespace = owner["metadata"]["namespace"]
+        person = Approver(username=_inputs.os_user() or "unknown")
+        document = _approve.approve(
+            world.ports.objects,
+            owner,
+            plan,
+            messages,
+            lambda made: _local.store_approval(world.ports, namespace, made, person),
+        )
     _render.emit(document, _text.approval, common)
     return 0

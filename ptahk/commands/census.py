@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from ptahk.commands._options import Cluster, Common, grouped
-from ptahk.errors import UsageError
 
 
 @grouped
@@ -26,19 +25,19 @@ def census(
     common: Common,
     cluster: Cluster,
 ) -> int:
-    """Show who claims which database, so that a pipeline can check before it deploys.
+    """Show who claims which database: in the cluster, or in manifests before they are deployed.
 
     Exits 1 when there is a conflict.
     """
-    if not filename:
-        raise UsageError(
-            "no manifests given (filename), and cluster mode is not in this build",
-            reason="ClusterUnavailable",
-            field="filename",
-            hint="Give the manifests with -f FILE or -f DIR.",
-        )
-    from ptahk.commands import _census, _manifests, _render, _text
+    from ptahk.commands import _render, _text
 
-    document = _census.of_manifests(_manifests.read_all(filename), conflicts_only=conflicts)
+    if filename:
+        from ptahk.commands import _census, _manifests
+
+        document = _census.of_manifests(_manifests.read_all(filename), conflicts_only=conflicts)
+    else:
+        from ptahk.commands import _cluster_census
+
+        document = _cluster_census.of_cluster(cluster, conflicts_only=conflicts)
     _render.emit(document, _text.census, common)
     return int(document["summary"]["conflicts"] > 0)

@@ -8,7 +8,6 @@ from ptahk.commands._options import (
     Place,
     Reference,
     grouped,
-    require_local,
 )
 
 
@@ -24,6 +23,7 @@ def history(
     import contextlib
 
     from ptahk.commands import (
+        _cluster,
         _documents,
         _inputs,
         _ledger,
@@ -35,10 +35,15 @@ def history(
     )
     from ptahk.commands._drive import read_status
 
-    require_local(place)
     messages = _render.Messages(common)
     progress = _local.Progress(messages)
     reads = bool(place.url_env or place.url_file)
+    if not _cluster.wanted_here(place, cluster):
+        from ptahk.commands import _cluster_status
+
+        document = _cluster_status.history(place, cluster, ref, progress if reads else None)
+        _render.emit(document, _text.history, common)
+        return 0
     with contextlib.ExitStack() as stack:
         if reads:
             world = stack.enter_context(_ledger.world_with_url(place, progress, "unless absent"))
@@ -48,7 +53,7 @@ def history(
         if world.state is None:
             messages.note(f"Nothing is kept: {world.why_not_durable}")
         owner = _lookup.one_resource(world, place, ref)
-        plans = _local.plans_of(world, owner)
+        plans = _local.plans_of(world.ports.objects, owner)
         rows = _ledger.rows(world, owner) if reads else None
     document = _documents.history(owner, read_status(owner), plans, rows)
     _render.emit(document, _text.history, common)

@@ -42,14 +42,11 @@ def observe(
     cluster: Cluster,
 ) -> int:
     """Report how the live database differs from the declaration. Only reads; advisory."""
-    from ptahk.commands import _local, _observe, _render, _text
+    from ptahk.commands import _cluster, _local, _observe, _render, _text
 
     told = _local.Told(common, place, source, policy, ref, timeout)
-    found, url = _local.interpret(told)
     declaration = common.output == "sql"
-    if not declaration:
-        _local.require_source(found)
-    with _local.session(told, found, url, "preferred") as session:
+    with _cluster.opened(told, cluster, "preferred", declared=not declaration) as session:
         if declaration:
             _render.write(_observe.declaration(session))
             return 0

@@ -37,14 +37,13 @@ def plan(
     cluster: Cluster,
 ) -> int:
     """Show what would change, each statement with severity, lock and reason. Only reads."""
-    from ptahk.commands import _documents, _local, _planfile, _render, _text
+    from ptahk.commands import _cluster, _documents, _local, _planfile, _render, _text
 
     told = _local.Told(common, place, source, policy, ref, timeout)
-    found, url = _local.interpret(told)
-    _local.require_source(found)
-    with _local.session(told, found, url, "preferred") as session:
+    with _cluster.opened(told, cluster, "preferred") as session:
         made = _local.make_plan(session)
-        document = _documents.plan(found.document, found.spec, made.plan, made.data)
+        wanted = session.wanted
+        document = _documents.plan(wanted.document, wanted.spec, made.plan, made.data)
         if out is not None:
             _planfile.save(session, made, out)
             session.messages.note(f"Plan saved: {out}")

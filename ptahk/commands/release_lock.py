@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,14 +12,23 @@ from ptahk.commands._options import (
     Place,
     Reference,
     grouped,
-    require_local,
 )
 from ptahk.errors import PtahkError, Refused, UsageError
 
 if TYPE_CHECKING:
-    from ptahk.commands._release import Known
+    from collections.abc import Callable
+    from contextlib import ExitStack
+
+    from ptahk.commands._release import Known, Side
     from ptahk.commands._render import Messages
-    from ptahk.commands._wiring import World
+    from ptahk.wire.digest import CoordinationDigest
+
+
+class Word(NamedTuple):
+    """Who forces a release, and why."""
+
+    person: str
+    reason: str
 
 
 @grouped
@@ -51,9 +60,10 @@ def release_lock(
 
     Refuses while anything may still write. The fence needs the database: --url-env or --url-file.
     """
-    from ptahk.commands import _inputs, _ledger, _local, _release, _render, _text, _wiring
+    import contextlib
 
-    require_local(place)
+    from ptahk.commands import _cluster, _release, _render, _text
+
     if force and not (reason and operation):
         raise UsageError(
             "--force needs --reason TEXT and the claim's operation id (--operation ID)",
@@ -61,33 +71,66 @@ def release_lock(
             hint="Without --force the report names the operation.",
         )
     messages = _render.Messages(common)
-    progress = _local.Progress(messages)
-    state = _inputs.state_directory(place)
-    opened = (
-        _ledger.world_with_url(place, progress, "required")
-        if place.url_env or place.url_file
-        else _wiring.local_world(state, "required", progress)
-    )
-    with opened as world:
-        known = _release.look(world, _realm(world, place, ref, realm))
+    with contextlib.ExitStack() as stack:
+        if _cluster.wanted_here(place, cluster):
+            side, named, person = _here(stack, place, ref, realm, messages)
+        else:
+            side, named, person = _there(stack, place, cluster, ref, realm, messages)
+        known = _release.look(side, named)
         if dry_run:
             document = _would(known)
         elif force:
             assert reason is not None and operation is not None, "checked above"
-            document = _forced(world, place, known, operation, reason, messages)
+            document = _forced(side, place, known, operation, Word(person(), reason), messages)
         else:
-            document = _release_safely(world, place, known)
+            document = _release_safely(side, place, known)
     _render.emit(document, _text.lock_report, common)
     return Refused.exit_code if document["verdict"] == "Refused" else 0
 
 
-def _realm(world: World, place: Place, ref: str | None, realm: str | None) -> Any:
-    from ptahk.commands import _lookup, _resource
+Found = tuple["Side", "CoordinationDigest", "Callable[[], str]"]
+"""Where the realm is, its digest, and who asks."""
+
+
+def _here(
+    stack: ExitStack, place: Place, ref: str | None, realm: str | None, messages: Messages
+) -> Found:
+    from ptahk.commands import _inputs, _ledger, _local, _lookup, _release, _wiring
+
+    progress = _local.Progress(messages)
+    opened = (
+        _ledger.world_with_url(place, progress, "required")
+        if place.url_env or place.url_file
+        else _wiring.local_world(_inputs.state_directory(place), "required", progress)
+    )
+    world = stack.enter_context(opened)
+    named = _realm(ref, realm, lambda: _lookup.one_resource(world, place, ref))
+    return _release.local_side(world), named, lambda: _inputs.os_user() or "unknown"
+
+
+def _there(
+    stack: ExitStack,
+    place: Place,
+    cluster: Cluster,
+    ref: str | None,
+    realm: str | None,
+    messages: Messages,
+) -> Found:
+    from ptahk.commands import _cluster, _cluster_release, _wiring
+
+    _cluster.check_options(place, None, None)
+    reader = stack.enter_context(_wiring.cluster_reader(cluster.kubeconfig, cluster.context))
+    named = _realm(ref, realm, lambda: _cluster.one_resource(reader, cluster, place, ref))
+    side = _cluster_release.side(reader, cluster, place, messages)
+    return side, named, lambda: reader.person().username
+
+
+def _realm(ref: str | None, realm: str | None, owner: Callable[[], Any]) -> CoordinationDigest:
+    from ptahk.commands import _resource
     from ptahk.wire import digest
 
     if realm is None:
-        owner = _lookup.one_resource(world, place, ref)
-        return _resource.checked(owner["spec"]).target.coordination_digest
+        return _resource.checked(owner()["spec"]).target.coordination_digest
     if ref is not None:
         raise UsageError("REF and --realm given: use one", field="realm")
     if not digest.is_digest(realm):
@@ -111,7 +154,7 @@ def _would(known: Known) -> dict[str, Any]:
     return _release.report(known, None, "WouldRelease", f"would {how} this holder and epoch")
 
 
-def _release_safely(world: World, place: Place, known: Known) -> dict[str, Any]:
+def _release_safely(side: Side, place: Place, known: Known) -> dict[str, Any]:
     from ptahk.commands import _release
 
     would = _would(known)
@@ -120,15 +163,15 @@ def _release_safely(world: World, place: Place, known: Known) -> dict[str, Any]:
     row = None
     if _release.needs_fence(known):
         _require_url(place)
-        row = _release.fence(world, known)
-    _release.release(world, known)
+        row = _release.fence(side, known)
+    _release.release(side, known)
     return _release.report(known, row, "Released", _after(known))
 
 
 def _forced(
-    world: World, place: Place, known: Known, operation: str, reason: str, messages: Messages
+    side: Side, place: Place, known: Known, operation: str, word: Word, messages: Messages
 ) -> dict[str, Any]:
-    from ptahk.commands import _inputs, _release
+    from ptahk.commands import _release
 
     if _free(known):
         return _release.report(known, None, "Free", "nobody holds this realm")
@@ -139,16 +182,16 @@ def _forced(
             field="operation",
             hint="Run without --force: the report names it.",
         )
-    person = _inputs.os_user() or "unknown"
-    _release.recorded(world, known, person, reason)
+    person, reason = word
+    _release.recorded(side, known, person, reason)
     row = None
     if _release.needs_fence(known):
         _require_url(place)
         try:
-            row = _release.fence(world, known, f"{person}: {reason}")
+            row = _release.fence(side, known, f"{person}: {reason}")
         except PtahkError as error:
             messages.note(f"Not fenced: {error.message}", "warning")
-    _release.release(world, known)
+    _release.release(side, known)
     return _release.report(known, row, "Released", f"forced by {person}: {reason}")
 
 

@@ -13,8 +13,8 @@ from ptahk.commands._options import (
     Reference,
     Timeout,
     grouped,
+    is_local,
     parse_duration,
-    require_local,
 )
 
 if TYPE_CHECKING:
@@ -41,8 +41,15 @@ def status(
     """Show phase, claims, what is owed and the next step. Exits 1 where a person is needed."""
     from ptahk.commands import _inputs, _local, _render, _text, _wiring
 
-    require_local(place)
     limit = None if timeout is None else parse_duration(timeout)
+    if not is_local(place):
+        from ptahk.commands import _cluster_status
+
+        document = _cluster_status.statuses(
+            place, cluster, ref, limit,
+            lambda found: _render.emit(found, _text.status, common), watch=watch,
+        )  # fmt: skip
+        return int(any(_needs_a_person(item) for item in document["resources"]))
     messages = _render.Messages(common)
     state = _inputs.state_directory(place)
     with _wiring.local_world(state, "unless absent", _local.Progress(messages)) as world:
@@ -74,7 +81,7 @@ def read(world: World, place: Place, ref: str | None) -> dict[str, Any]:
     entries = []
     for owner in _lookup.resources(world, place, ref):
         found = read_status(owner)
-        plans = _local.plans_of(world, owner)
+        plans = _local.plans_of(world.ports.objects, owner)
         entry = _documents.status_entry(owner, found, plans[-1] if plans else None)
         begun = found.active_operation is not None or found.pending_observation is not None
         busy = _wiring.busy(world.state, owner["metadata"]["uid"])

@@ -136,5 +136,5 @@ def test_bad_manifests_name_file_and_line(ptahk: Ptahk, text: str, words: str) -
 def test_missing_manifests(ptahk: Ptahk, tmp_path: Path) -> None:
     assert "No such file" in ptahk.run("census", "-f", str(tmp_path / "x")).refusal(2)
     assert "holds no" in ptahk.run("census", "-f", str(tmp_path)).refusal(2)
-    answer = ptahk.run("census", "-o", "json")
-    answer.refusal(2, "ClusterUnavailable")
+    answer = ptahk.run("census", "-o", "json", HOME=str(tmp_path))
+    assert "there is no kubeconfig" in answer.refusal(2, "InvalidInput")

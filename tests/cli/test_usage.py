@@ -15,9 +15,12 @@ COMMANDS = ("plan", "apply", "observe", "status", "history", "approve")
 def test_a_manifest_alone_means_the_cluster(ptahk: Ptahk, tmp_path: Path, command: str) -> None:
     manifest = tmp_path / "m.yaml"
     manifest.write_text("")
-    answer = ptahk.run(command, "-f", str(manifest), "-o", "json", DATABASE_URL="postgresql://h/d")
-    line = answer.refusal(2, "ClusterUnavailable")
-    assert "cluster mode is not in this build" in line and "--local" in line
+    answer = ptahk.run(
+        command, "-f", str(manifest), "-o", "json",
+        DATABASE_URL="postgresql://h/d", HOME=str(tmp_path),
+    )  # fmt: skip
+    line = answer.refusal(2, "InvalidInput")
+    assert "there is no kubeconfig" in line and "--local" in line
     assert not ptahk.state.exists()
 
 

@@ -92,8 +92,6 @@ def test_only_an_option_makes_a_run_local(monkeypatch: pytest.MonkeyPatch) -> No
     assert options.is_local(options.Place(), options.Source(schema=["x.sql"]))
     assert options.is_local(options.Place(), options.Source(schema_dir="x"))
     assert not options.is_local(options.Place(), options.Source(engine="postgresql"))
-    with pytest.raises(UsageError, match="cluster mode is not in this build"):
-        options.require_local(options.Place(manifest="x.yaml"))
 
 
 def test_groups_are_spread_into_plain_parameters() -> None:
