@@ -21,6 +21,7 @@ from ptahk.wire import digest
 LOG = logging.getLogger(__name__)
 
 CONFLICT_RETRY_S = 0.1
+"""Also the shortest pause at all."""
 FAILED_RETRY_S = 2.0
 
 
@@ -68,7 +69,8 @@ class Renewer:
         """By how much the latest renewal is late at this moment; 0: none is."""
         now_s = self._clock.monotonic()
         with self._lock:
-            return max((now_s - item.due_s for item in self._kept.values()), default=0.0)
+            late = (now_s - item.due_s for item in self._kept.values())
+            return max(0.0, max(late, default=0.0))
 
     def run(self) -> None:
         """Renew what is due until ``stop``."""
@@ -100,7 +102,7 @@ class Renewer:
                     self._renewed(key, kept, sent_s)
                     return self._again(kept, sent_s + keep.every_s)
                 case NotDue():
-                    return self._again(kept, sent_s + found.in_s)
+                    return self._again(kept, sent_s + max(found.in_s, CONFLICT_RETRY_S))
                 case NotOurs():
                     self._gone(key, kept, found.message)
                     return None
