@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from ptahk import __version__
 from ptahk.backends.kube.answers import Answer, Unauthenticated, check
 from ptahk.backends.kube.credentials import Access, loader
-from ptahk.backends.kube.transport import Cut, Wire, send, watch_connections
+from ptahk.backends.kube.transport import Cancel, Cut, Wire, send, watch_connections
 from ptahk.engine.ports import Document, Indeterminate, Invalid, PortError, Unavailable
 
 TIMEOUT_S = 10.0
@@ -86,10 +86,12 @@ class Client:
         accept: str | None = None,
         content_type: str = "application/json",
         bytes_max: int = ANSWER_BYTES_MAX,
+        cancel: Cancel | None = None,
     ) -> Answer:
         """Exactly one request, and its whole answer: never sent again, never redirected.
 
         :param timeout_s: until the last byte of the answer, name lookup and TLS included.
+        :param cancel: ends it sooner, from another thread.
         :returns: an answer that says success.
         :raises PortError: else, as ``answers.check`` maps it. What went wrong before the first
             byte was sent is ``Unavailable``; afterwards ``Indeterminate`` for a write.
@@ -102,6 +104,8 @@ class Client:
         if data is not None:
             headers["Content-Type"] = content_type
         response = None
+        if cancel is not None:
+            cancel.add(wire)
         try:
             response = self._send(wire, method, path, query, headers, data)
             limit = bytes_max if response.status < 300 else REFUSAL_BYTES_MAX
@@ -113,6 +117,8 @@ class Client:
             self._failed(error, wire, what, write)
         finally:
             wire.finish()
+            if cancel is not None:
+                cancel.drop(wire)
             if response is not None:
                 response.close()
         return self._checked(answer)
@@ -120,14 +126,16 @@ class Client:
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, deadline_s: float,
         bytes_max: int, idle_s: float | None = None, accept: str | None = None,
+        cancel: Cancel | None = None,
     ) -> "Stream":  # fmt: skip
         """The body of one GET as it comes: a watch or a log. Sent when first asked for bytes.
 
         :param deadline_s: seconds from now until it ends, whatever happens.
         :param bytes_max: after these it ends with ``Unavailable``.
         :param idle_s: longest silence.
+        :param cancel: ends it from another thread, as its own ``close`` does.
         """
-        return Stream(self, path, query, deadline_s, bytes_max, idle_s, accept)
+        return Stream(self, path, query, deadline_s, bytes_max, idle_s, accept, cancel)
 
     def cluster_uid(self) -> str:
         """UID of the ``kube-system`` namespace: the store's identity.
@@ -225,7 +233,7 @@ class Stream(Iterator[bytes]):
 
     def __init__(
         self, client: Client, path: str, query: Mapping[str, str] | None, deadline_s: float,
-        bytes_max: int, idle_s: float | None, accept: str | None,
+        bytes_max: int, idle_s: float | None, accept: str | None, cancel: Cancel | None,
     ) -> None:  # fmt: skip
         self._client = client
         self._path = path
@@ -236,6 +244,9 @@ class Stream(Iterator[bytes]):
         self._accept = accept
         self._response: Any = None
         self._what = f"GET {path}"
+        self._cancel = cancel
+        if cancel is not None:
+            cancel.add(self._wire)
 
     def __next__(self) -> bytes:
         """The next bytes.
@@ -293,6 +304,8 @@ class Stream(Iterator[bytes]):
 
     def _end(self) -> None:
         self._wire.finish()
+        if self._cancel is not None:
+            self._cancel.drop(self._wire)
         if self._response is not None:
             self._response.close()
 

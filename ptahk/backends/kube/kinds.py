@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from ptahk.engine.model.migration import MIGRATION as MIGRATION
 from ptahk.engine.model.resource import API_VERSION, APPROVAL, CONFIG_MAP, LEASE, PLAN, SCHEMA
 from ptahk.engine.ports import Invalid
 
 GROUP = API_VERSION.partition("/")[0]
-MIGRATION = "PtahMigration"
 NAME_LENGTH_MAX = 253
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.:-]*[a-z0-9])?\Z")
 

@@ -7,6 +7,7 @@ from typing import Any
 from ptahk.backends.kube.answers import Expired, parse_event
 from ptahk.backends.kube.client import TIMEOUT_S, Client, Stream
 from ptahk.backends.kube.kinds import Kind
+from ptahk.backends.kube.transport import Cancel
 from ptahk.engine.ports import Document, Unavailable
 
 PAGE = 100
@@ -25,14 +26,19 @@ LINE_BYTES_MAX = 8 * 1024 * 1024
 WATCH_BYTES_MAX = 1 << 30
 """A watch that brought more ends, and the next begins."""
 
+
 GRACE_S = 10.0
 """The server ends a watch in time; after this much longer it is half-open (hazard F1)."""
+
+
+class Unreadable(Unavailable):
+    """What the server sent is no event: the state has to be listed again."""
 
 
 def list_all(
     client: Client, kind: Kind, namespace: str | None = None,
     labels: Mapping[str, str] | None = None, *, page: int = PAGE, accept: str | None = None,
-    within_s: float = LIST_S,
+    within_s: float = LIST_S, cancel: Cancel | None = None,
 ) -> tuple[list[Any], str]:  # fmt: skip
     """All items as they are, and the resourceVersion that they are of: one consistent state.
 
@@ -45,7 +51,7 @@ def list_all(
     deadline = time.monotonic() + within_s
     for _ in range(RESTARTS_MAX):
         try:
-            return _pages(client, kind, namespace, labels, page, accept, deadline)
+            return _pages(client, kind, namespace, labels, page, accept, deadline, cancel)
         except Expired:
             continue  # the state that the first page showed is compacted
     raise Unavailable(f"list of {kind.name}: every list expired before its last page")
@@ -53,7 +59,7 @@ def list_all(
 
 def _pages(
     client: Client, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None,
-    page: int, accept: str | None, deadline: float,
+    page: int, accept: str | None, deadline: float, cancel: Cancel | None,
 ) -> tuple[list[Any], str]:  # fmt: skip
     query = {"limit": str(page)} | _selector(labels)
     path = kind.path(namespace)
@@ -62,9 +68,10 @@ def _pages(
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise Unavailable(f"list of {kind.name}: not whole in time")
-        timeout_s = min(left_s, TIMEOUT_S)
-        found = client.request("GET", path, query=query, timeout_s=timeout_s, accept=accept)
-        document = found.document()
+        document = client.request(
+            "GET", path, query=query, timeout_s=min(left_s, TIMEOUT_S), accept=accept,
+            cancel=cancel,
+        ).document()  # fmt: skip
         metadata, part = document.get("metadata"), document.get("items")
         part = [] if part is None and "items" in document else part
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
@@ -87,7 +94,7 @@ def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
 
 def watch(
     client: Client, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None, *,
-    since: str, timeout_s: int, idle_s: float | None = None,
+    since: str, timeout_s: int, idle_s: float | None = None, cancel: Cancel | None = None,
 ) -> Stream:  # fmt: skip
     """What happens after ``since``, with bookmarks; the server ends it after ``timeout_s``."""
     query = {
@@ -102,14 +109,14 @@ def watch(
         deadline_s=timeout_s + GRACE_S,
         bytes_max=WATCH_BYTES_MAX,
         idle_s=idle_s,
+        cancel=cancel,
     )
 
 
 def events(chunks: Iterable[bytes], what: str = "watch") -> Iterator[Document]:
     """The events in the bytes of a watch: ``{type, object}``, each checked to be that.
 
-    :raises Unavailable: a line is none, is too long, or the last one has no end: what stood there
-        is not known, so the state has to be listed again.
+    :raises Unreadable: a line is none, is too long, or the last one has no end.
     """
     rest = bytearray()
     for chunk in chunks:
@@ -121,9 +128,9 @@ def events(chunks: Iterable[bytes], what: str = "watch") -> Iterator[Document]:
                 if line:
                     yield _event(line, what)
         if len(rest) > LINE_BYTES_MAX:
-            raise Unavailable(f"{what}: an event is too long")
+            raise Unreadable(f"{what}: an event is too long")
     if rest:
-        raise Unavailable(f"{what}: the last event is cut")
+        raise Unreadable(f"{what}: the last event is cut")
 
 
 def _event(line: bytes, what: str) -> Document:
@@ -133,7 +140,7 @@ def _event(line: bytes, what: str) -> Document:
         or not isinstance(found.get("type"), str)
         or not isinstance(found.get("object"), dict)
     ):
-        raise Unavailable(f"{what}: an event cannot be read")
+        raise Unreadable(f"{what}: an event cannot be read")
     return found
 
 

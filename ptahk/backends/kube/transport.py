@@ -124,6 +124,36 @@ class Wire:
         self._connection = self._sock = None
 
 
+class Cancel:
+    """Ends requests that it was given to, now and later, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cut = False
+        self._wires: set[Wire] = set()
+
+    def add(self, wire: Wire) -> None:
+        """Bind a request that is about to begin."""
+        with self._lock:
+            self._wires.add(wire)
+            cut = self._cut
+        if cut:
+            wire.abort("closed")
+
+    def drop(self, wire: Wire) -> None:
+        """The request is over."""
+        with self._lock:
+            self._wires.discard(wire)
+
+    def cut(self) -> None:
+        """End them all; who waits for an answer gets ``Unavailable`` or ``Indeterminate``."""
+        with self._lock:
+            self._cut = True
+            wires = tuple(self._wires)
+        for wire in wires:
+            wire.abort("closed")
+
+
 def _shut_down(sock: Any) -> None:
     if isinstance(sock, socket.socket):
         try:
