@@ -6,7 +6,7 @@ _ptahk() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         candidate="${path:+$path/}${COMP_WORDS[i]}"
         case "$candidate" in
-            "plan" | "apply" | "observe" | "status" | "history" | "approve" | "acknowledge" | "digest" | "digest/realm" | "digest/target" | "digest/plan" | "census" | "release-lock" | "ledger-sql" | "crds" | "completion") path="$candidate" ;;
+            "plan" | "apply" | "observe" | "status" | "history" | "approve" | "acknowledge" | "digest" | "digest/realm" | "digest/target" | "digest/plan" | "census" | "release-lock" | "ledger-sql" | "crds" | "serve" | "completion") path="$candidate" ;;
         esac
     done
     case "$path:$prev" in
@@ -407,9 +407,27 @@ _ptahk() {
         "crds:--output" | "crds:-o")
             mapfile -t COMPREPLY < <(compgen -W "yaml json" -- "$cur")
             return ;;
+        "serve:--image")
+            return ;;
+        "serve:--image-pull-policy")
+            mapfile -t COMPREPLY < <(compgen -W "IfNotPresent Always Never" -- "$cur")
+            return ;;
+        "serve:--coordination-namespace")
+            return ;;
+        "serve:--listen")
+            return ;;
+        "serve:--workers")
+            return ;;
+        "serve:--leader-lease")
+            return ;;
+        "serve:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "serve:--context")
+            return ;;
     esac
     case "$path" in
-        "") words="plan apply observe status history approve acknowledge digest census release-lock ledger-sql crds completion --version --help" ;;
+        "") words="plan apply observe status history approve acknowledge digest census release-lock ledger-sql crds serve completion --version --help" ;;
         "plan") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --out --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "apply") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --plan --approve --auto-approve --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "observe") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --severity --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
@@ -425,6 +443,7 @@ _ptahk() {
         "release-lock") words="--realm --dry-run --force --operation --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "ledger-sql") words="--engine --grant-to --output -o --quiet -q --verbose -v --no-color --help" ;;
         "crds") words="--output -o --help" ;;
+        "serve") words="--image --image-pull-policy --coordination-namespace --listen --workers --leader-lease --kubeconfig --context --verbose -v --help" ;;
         "completion") words="bash zsh fish --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -54,6 +54,7 @@ COMMANDS: Table = {
         "The ledger's fixed DDL, for a DBA to run.",
     ),
     "crds": ("ptahk.commands.crds", "crds", "Print the CustomResourceDefinitions."),
+    "serve": ("ptahk.commands.serve", "serve", "Run the manager in a cluster."),
     "completion": ("ptahk.commands.completion", "completion", "Print a shell's completion script."),
 }
 """Name → (module, attribute, one line of help), in the order of the help page."""

@@ -20,11 +20,21 @@ from ptahk.backends.local.statefile import os_fault
 from ptahk.backends.system import SystemClock, SystemEntropy
 from ptahk.engine.model.plan import Approver
 from ptahk.engine.model.resource import SCHEMA
-from ptahk.engine.ports import Clock, Document, Entropy, Objects, Ports, Recorder, Store
+from ptahk.engine.ports import (
+    Clock,
+    Document,
+    Entropy,
+    NothingMissing,
+    Objects,
+    Ports,
+    Recorder,
+    Store,
+)
 from ptahk.errors import PtahkError, Refused, UsageError
 
 if TYPE_CHECKING:
     from ptahk.backends.kube.client import Client
+    from ptahk.serve.manager import World as ManagerWorld
 
 COORDINATION_NAMESPACE = "ptahk-system"
 NO_CLUSTER = (
@@ -270,3 +280,88 @@ def fencing_world(
             recorder=recorder,
         )
         yield World(ports, jobs, None, None)
+
+
+class _Unbuilt:
+    """No guard on operation Pods exists, so no Apply is dispatched (C-12.4)."""
+
+    def missing(self) -> str | None:
+        return "this ptahk has no admission guard: nothing that changes a database is dispatched"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the manager is told about its cluster."""
+
+    kubeconfig: str | None
+    context: str | None
+    coordination_namespace: str
+    image: str
+    """Of operation Pods, by digest."""
+    image_pull_policy: str
+    call_s: float
+    """Longest request of a pass, in seconds."""
+    election_call_s: float
+    """Longest request of the election."""
+    unguarded: bool
+    """Dispatch an Apply though nothing guards operation Pods."""
+
+
+@contextlib.contextmanager
+def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
+    """A cluster as the manager sees it. Passes, results, renewals, election, watches and Events
+    have connections of their own: what hangs in one delays no other (C-5.4, C-6.10).
+
+    :raises PtahkError: the cluster's credentials cannot be used.
+    :raises PortError: the cluster cannot be asked who it is.
+    """
+    from ptahk.backends.kube.client import Client
+    from ptahk.backends.kube.events import KubeRecorder
+    from ptahk.backends.kube.jobs import KubeJobs
+    from ptahk.backends.kube.objects import KubeObjects
+    from ptahk.backends.kube.surroundings import KubeSurroundings
+    from ptahk.backends.kube.watches import Watches
+    from ptahk.engine.driver import FAMILIES
+    from ptahk.serve.logs import LoggedRecorder
+    from ptahk.serve.manager import World as ManagerWorld
+
+    path = None if cluster.kubeconfig is None else Path(cluster.kubeconfig)
+    clock = SystemClock()
+    with contextlib.ExitStack() as stack:
+
+        def client() -> Client:
+            made = Client.load(path, cluster.context)
+            stack.callback(made.close)
+            return made
+
+        def jobs(over: Client) -> KubeJobs:
+            policy = cluster.image_pull_policy
+            return KubeJobs(over, image=cluster.image, image_pull_policy=policy, clock=clock)
+
+        passes = client()
+        watches = Watches(client(), tuple(FAMILIES))
+        recorder = KubeRecorder(client(), clock, identity, uid_of=watches.uid_of)
+        recorder.start()
+        stack.callback(recorder.stop)
+        ports = Ports(
+            store=Store(
+                passes.cluster_uid(), "cluster", cluster.coordination_namespace, automatic=True
+            ),
+            objects=KubeObjects(passes, timeout_s=cluster.call_s),
+            jobs=jobs(passes),
+            surroundings=KubeSurroundings(passes),
+            clock=clock,
+            entropy=SystemEntropy(),
+            recorder=LoggedRecorder(recorder),
+            admission=NothingMissing() if cluster.unguarded else _Unbuilt(),
+            census=watches,
+        )
+        yield ManagerWorld(
+            ports=ports,
+            result_jobs=jobs(client()),
+            renewals=KubeObjects(client(), timeout_s=cluster.call_s / 2),
+            elections=KubeObjects(client(), timeout_s=cluster.election_call_s),
+            watches=watches.make,
+            identity=identity,
+            events_dropped=lambda: recorder.dropped,
+        )

@@ -5,7 +5,11 @@ import logging
 import sys
 import traceback
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
+
+from ptahk.engine.ports import Key, Recorder
+
+LOG = logging.getLogger(__name__)
 
 FIELDS = "fields"
 """Attribute of a record with what is said beside the message: ``extra=fields(...)``."""
@@ -43,3 +47,15 @@ def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("ptahk").setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+class LoggedRecorder:
+    """A Recorder that logs what it passes on."""
+
+    def __init__(self, inner: Recorder) -> None:
+        self._inner = inner
+
+    def event(self, key: Key, type: Literal["Normal", "Warning"], reason: str, text: str) -> None:
+        level = logging.WARNING if type == "Warning" else logging.INFO
+        LOG.log(level, text or reason, extra=fields(key=key, reason=reason))
+        self._inner.event(key, type, reason, text)

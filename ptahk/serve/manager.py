@@ -77,6 +77,8 @@ class World:
     watches: Watches
     identity: str
     """Of this process, among the replicas; never used twice."""
+    events_dropped: Callable[[], int] = lambda: 0
+    """How many Events could not be sent so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class Manager:
         self._wakes = Wakes(families)
         self._watches = world.watches(self._changed)
         self.metrics.caches.read = self._cache_states
+        self.metrics.caches.events_dropped = world.events_dropped
         self.probes = Probes(settings.address, self.metrics.registry, self.unhealthy, self.unready)
         self._noting = threading.Lock()
         self._failed = False

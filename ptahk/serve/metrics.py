@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ptahk import __version__
@@ -57,11 +57,12 @@ class AccountsCollector(Collector):
 
 
 class CacheCollector(Collector):
-    """Freshness and poison of every watch."""
+    """Freshness and poison of every watch, and what was not told."""
 
     def __init__(self) -> None:
         self.read: Callable[[], list[tuple[str, float, int]]] = list
         """(kind, seconds since the last proof of freshness, objects that cannot be read)."""
+        self.events_dropped: Callable[[], int] = lambda: 0
 
     def describe(self) -> Iterable[Metric]:
         return []
@@ -79,6 +80,9 @@ class CacheCollector(Collector):
             poison.add_metric([kind], count)
         yield age
         yield poison
+        yield CounterMetricFamily(
+            "ptahk_events_dropped", "Events that were not sent.", value=self.events_dropped()
+        )
 
 
 class Metrics:
@@ -125,7 +129,6 @@ class Metrics:
         )
         self.reads = count("ptahk_result_reads_total", "Reads of results by result.", "result")
         self.reads_running = show("ptahk_result_reads_running", "Reads of results under way.")
-        self.events_dropped = count("ptahk_events_dropped_total", "Events that were not sent.")
         self.stall = show(
             "ptahk_stall_seconds", "Lateness of the last election round: how long we stood still."
         )

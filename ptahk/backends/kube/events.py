@@ -155,18 +155,18 @@ class KubeRecorder:
 
     :param client: of its own, so that slow writes delay nobody.
     :param uid_of: a resource's uid as last seen; kubectl finds its Events by it.
-    :param dropped: told of each Event that could not be sent.
     """
 
     def __init__(
-        self, client: Client, clock: Clock, instance: str, *,
-        uid_of: Callable[[Key], str | None], dropped: Callable[[], object],
-    ) -> None:  # fmt: skip
+        self, client: Client, clock: Clock, instance: str, *, uid_of: Callable[[Key], str | None]
+    ) -> None:
+        self.dropped = 0
+        """Events that could not be sent."""
         self._client = client
         self._clock = clock
         self._book = Book(instance)
         self._uid_of = uid_of
-        self._dropped = dropped
+        self._counting = threading.Lock()
         self._queue: queue.Queue[Told | None] = queue.Queue(QUEUE_MAX)
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
@@ -189,17 +189,21 @@ class KubeRecorder:
         try:
             self._queue.put_nowait(Told(key, self._uid_of(key), type, reason, text))
         except queue.Full:
-            self._dropped()
+            self._drop()
+
+    def _drop(self) -> None:
+        with self._counting:
+            self.dropped += 1
 
     def _run(self) -> None:
         while (told := self._queue.get()) is not None:
             try:
                 self._send(told)
             except PortError as error:
-                self._dropped()
+                self._drop()
                 LOG.debug("an Event was not stored: %s", error)
             except Exception:
-                self._dropped()
+                self._drop()
                 LOG.exception("an Event could not be made")
 
     def _send(self, told: Told) -> None:

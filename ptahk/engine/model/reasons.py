@@ -192,6 +192,8 @@ _TABLE: Final = (
      "Say which with --key or with its URL."),
     ("ManifestNotApplied", 3, "The cluster holds another spec than the manifest that was given.",
      "Apply the manifest with kubectl first."),
+    ("LeadershipLost", 6, "A replica of the manager could not renew its Lease in time.",
+     "Nothing: it is started again, and another leads. If it repeats, look at the API server."),
     ("NoManager", 6, "No manager is live in the cluster, so nobody would do what is asked.",
      "Start ptahk serve, or name its namespace with --coordination-namespace."),
     ("InvalidCoordinationKey", 2, "The coordination key is empty, reserved or not text.",

@@ -92,45 +92,43 @@ class FakeClient:
             raise self.error
 
 
-def recorder(client: FakeClient, dropped: list[int]) -> KubeRecorder:
+def recorder(client: FakeClient) -> KubeRecorder:
     made: Any = client
-    return KubeRecorder(
-        made, SystemClock(), "x", uid_of=lambda key: None, dropped=lambda: dropped.append(1)
-    )
+    return KubeRecorder(made, SystemClock(), "x", uid_of=lambda key: None)
 
 
 def test_it_sends_in_order_and_ends_with_what_was_queued() -> None:
-    client, dropped = FakeClient(), list[int]()
-    made = recorder(client, dropped)
+    client = FakeClient()
+    made = recorder(client)
     made.start()
     for reason in ("WriteClaim", "Report", "AcquireLease"):
         made.event(KEY, "Normal", reason, "")
     made.stop(30)
     assert [body["reason"] for _, _, body in client.sent] == ["WriteClaim", "AcquireLease"]
     assert {(m, path) for m, path, _ in client.sent} == {("POST", "/api/v1/namespaces/apps/events")}
-    assert dropped == []
+    assert made.dropped == 0
 
 
 def test_a_server_that_hangs_costs_no_caller_any_time() -> None:
-    client, dropped = FakeClient(), list[int]()
+    client = FakeClient()
     client.go_on.clear()
-    made = recorder(client, dropped)
+    made = recorder(client)
     made.start()
     for number in range(events.QUEUE_MAX + 500):
         made.event(KEY, "Normal", "WriteClaim", str(number))
-    assert 490 <= len(dropped) <= 500
+    assert 490 <= made.dropped <= 500
     client.go_on.set()
     made.stop(30)
 
 
 @pytest.mark.parametrize("error", [Unavailable("away"), RuntimeError("a bug")])
 def test_a_failure_is_counted_and_the_next_is_sent(error: Exception) -> None:
-    client, dropped = FakeClient(), list[int]()
+    client = FakeClient()
     client.error = error
-    made = recorder(client, dropped)
+    made = recorder(client)
     made.start()
     made.event(KEY, "Normal", "WriteClaim", "")
-    until(lambda: dropped, "the first to be dropped")
+    until(lambda: made.dropped, "the first to be dropped")
     client.error = None
     made.event(KEY, "Normal", "AcquireLease", "")
     made.stop(30)
