@@ -196,8 +196,8 @@ class Cache:
             old = self._documents.get(key)
             held = old["metadata"] if old is not None else {}
             same = held.get("uid") == new["uid"]
-            if same and held["resourceVersion"] == new["resourceVersion"]:
-                return  # told before
+            if old == document:
+                return  # told before; a version alone may come again where a store was put back
             self._documents[key] = document
             self._version(key, new["resourceVersion"])
         if old is not None and not same:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptahk.backends.kube.answers import Expired, Throttled, refusal_of
+from ptahk.backends.kube.answers import Throttled, refusal_of
 from ptahk.backends.kube.cache import Cache, Observer, model_fault
 from ptahk.backends.kube.client import Client
 from ptahk.backends.kube.kinds import KINDS, Kind, kind_of
@@ -156,8 +156,9 @@ class Informer:
     def _follow(self, since: str) -> None:
         """Watch until it is time to list again.
 
-        :raises Expired: or it is time already, for the server has forgotten ``since``.
-        :raises Unreadable: an event could not be read, and would not be the next time either.
+        :raises PortError: or it is time already. A watch that failed is never resumed: the server
+            that answers next may be another, or one whose store was put back, and would say
+            nothing about what happened before ``since`` comes round again.
         """
         relist_at = time.monotonic() + _jittered(self._timing.relist_s)
         while not self._stopping.is_set():
@@ -166,20 +167,14 @@ class Informer:
                 return
             began = time.monotonic()
             place = _Place(since)
-            fault: PortError | None = None
             try:
                 self._watch(place, min(_jittered(self._timing.watch_s), left_s))
-            except PortError as error:
-                fault = error
-            lasted_s = time.monotonic() - began
-            if place.told or lasted_s > self._timing.calm_s:
-                self._failures = 0
-            elif fault is None and lasted_s < self._timing.backoff_s:
-                fault = Unavailable("the watch ended at once")
-            if isinstance(fault, Expired | Unreadable):
-                raise fault
-            if fault is not None:
-                self._failed(fault)
+            finally:
+                lasted_s = time.monotonic() - began
+                if place.told or lasted_s > self._timing.calm_s:
+                    self._failures = 0
+            if not place.told and lasted_s < self._timing.backoff_s:
+                raise Unavailable(f"watch of {self._kind.name}: it ended at once")
             since = place.since
 
     def _watch(self, place: "_Place", timeout_s: float) -> None:

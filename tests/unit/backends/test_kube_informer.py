@@ -251,6 +251,25 @@ def test_a_name_given_again_is_another_object(world: World, start: Start, type: 
     assert found["metadata"]["uid"] == "second"
 
 
+def test_a_store_that_was_put_back_is_shown_as_it_is(world: World, start: Start) -> None:
+    """The same version again, with another content; and a watch from a version to come."""
+    world.items = [item("a", "90")]
+
+    def feed(reply: Reply, number: int) -> None:
+        if number == 1:
+            world.items, world.version = [item("a", "90", status={"phase": "Failed"})], "95"
+            reply.cut()
+        else:
+            reply.hang()
+
+    world.feed = feed
+    informer = start()
+    until(lambda: len(world.watches) == 2, "the next watch")
+    assert [query["resourceVersion"] for query in world.watches] == ["100", "95"]
+    assert informer.list() == (item("a", "90", status={"phase": "Failed"}),)
+    assert world.changes == [key("a"), key("a")]
+
+
 def test_an_event_told_twice_is_one_change(world: World, start: Start) -> None:
     world.items = [item("a", "1")]
     world.feed = told(
@@ -387,7 +406,7 @@ def test_a_half_open_watch_is_given_up(world: World, start: Start) -> None:
     world.feed = lambda reply, number: (reply.chunked(), reply.hang())[1]
     informer = start(Timing(idle_s=0.2, backoff_s=0.01))
     until(lambda: len(world.watches) >= 3, "watches anew")
-    assert world.lists == 1
+    assert world.lists >= 3, "who answers next may be another server"
     assert informer.last_fault
 
 
