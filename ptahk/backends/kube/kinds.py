@@ -60,7 +60,7 @@ def table(*kinds: Kind) -> Mapping[str, Kind]:
 KINDS = table(
     Kind(SCHEMA, API_VERSION, "ptahschemas"),
     Kind(MIGRATION, API_VERSION, "ptahmigrations"),
-    Kind(PLAN, API_VERSION, "ptahplans"),
+    Kind(PLAN, API_VERSION, "ptahplans", status=False),
     Kind(APPROVAL, API_VERSION, "ptahapprovals", status=False),
     Kind(CONFIG_MAP, "v1", "configmaps", status=False),
     Kind(LEASE, "coordination.k8s.io/v1", "leases", status=False),

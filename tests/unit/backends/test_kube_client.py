@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import socket
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -367,6 +369,40 @@ def test_deadlines_of_many_calls_at_once(serve: Serve) -> None:
     assert len(server.requests) == 20
 
 
+def test_calls_that_are_cut_never_meet_another_calls_answer(serve: Serve) -> None:
+    dice = random.Random(7)
+    pauses = [dice.choice((0.0, 0.0, 0.01, 0.03, 0.06)) for _ in range(997)]
+
+    def handler(request: Request, reply: Reply) -> None:
+        number = int(request.query["n"])
+        reply.chunked()
+        for part in (b'{"n":', b"%d" % number, b"}"):
+            reply.wait(pauses[number % len(pauses)] / 3)
+            reply.chunk(part)
+        reply.chunk(b"")
+
+    server, made = serve(handler)
+    outcomes: list[str] = []
+
+    def call(start: int) -> None:
+        for number in range(start, start + 60):
+            timeout_s = 0.02 + pauses[(number * 7) % len(pauses)]
+            try:
+                answer = made.request("GET", PATH, query={"n": str(number)}, timeout_s=timeout_s)
+                outcomes.append("right" if answer.document() == {"n": number} else "wrong")
+            except Unavailable:
+                outcomes.append("cut")
+
+    threads = [threading.Thread(target=call, args=(1000 * n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    assert len(outcomes) == 360
+    assert set(outcomes) == {"right", "cut"}
+    assert len(server.requests) <= 360
+
+
 def test_an_old_deadline_does_not_cut_the_next_request(serve: Serve) -> None:
     server, made = serve(lambda request, reply: reply.json(200, {}))
     end = time.monotonic() + 0.6
@@ -624,11 +660,28 @@ def test_a_refused_stream_is_mapped(serve: Serve) -> None:
         next(made.stream("/watch", deadline_s=20.0, bytes_max=100))
 
 
-def test_the_official_client_is_loaded_late() -> None:
-    import subprocess
+def run_code(code: str) -> None:
+    environment = {"PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
-    code = (
-        "import sys, ptahk.backends.kube.client\n"
+
+def test_the_official_client_is_loaded_late() -> None:
+    run_code(
+        "import sys, ptahk.backends.kube.client, ptahk.backends.kube.informer\n"
         "assert not {'kubernetes', 'urllib3', 'pydantic', 'ssl'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": os.environ["PATH"]})
+
+
+def test_little_is_loaded_beside_the_official_client(serve: Serve, tmp_path: Path) -> None:
+    """What a cluster command loads is the official client and the engine's pure values."""
+    server, _ = serve(hang)
+    path = server.kubeconfig(tmp_path)
+    run_code(
+        "import sys, pathlib, kubernetes.client.rest, kubernetes.config.kube_config\n"
+        "before = set(sys.modules)\n"
+        "from ptahk.backends.kube.client import Client\n"
+        f"Client.load(pathlib.Path({str(path)!r}), None)\n"
+        "more = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "assert more <= {'ptahk', *sys.stdlib_module_names}, more\n"
+        "assert len(set(sys.modules) - before) < 40, sorted(set(sys.modules) - before)"
+    )

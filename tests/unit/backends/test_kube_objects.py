@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ptahk.api import crd
 from ptahk.backends.kube import kinds, reading
 from ptahk.backends.kube.client import Client
 from ptahk.backends.kube.objects import KubeObjects
@@ -302,6 +303,13 @@ def test_events_in_any_chunks_are_the_same() -> None:
     for size in range(1, len(text)):
         parts = [text[at : at + size] for at in range(0, len(text), size)]
         assert list(reading.events(parts)) == whole
+
+
+def test_the_table_names_what_the_crds_name() -> None:
+    for item in crd.RESOURCES:
+        kind = kinds.KINDS[item.kind]
+        assert (kind.plural, kind.status) == (item.plural, item.status is not None)
+        assert kind.api_version == f"{crd.GROUP}/{crd.VERSION}"
 
 
 def test_paths_of_kinds() -> None:
