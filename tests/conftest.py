@@ -11,12 +11,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit import budget, clusters, databases, servers
-from tests.kit.clusterfixtures import control_plane, namespace, own_control_plane
+from tests.kit.clusterfixtures import (
+    cluster,
+    control_plane,
+    namespace,
+    own_cluster,
+    own_control_plane,
+    pod_database,
+    pod_postgres,
+)
 from tests.kit.corpora import corpora as find_corpora
 from tests.kit.installs import VERSIONS
-from tests.kit.presence import SUBSET_ENV, present
+from tests.kit.presence import present
 
-__all__ = ["control_plane", "namespace", "own_control_plane"]
+__all__ = [
+    "cluster", "control_plane", "namespace", "own_cluster", "own_control_plane", "pod_database",
+    "pod_postgres",
+]  # fmt: skip
 
 DEFAULT_VERSIONS = (18,)
 PG_ENV = "PTAHK_TEST_PG"
@@ -149,9 +160,4 @@ def database(postgres: servers.Server) -> Iterator[databases.Database]:
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of real inputs. Missing is an error."""
-    try:
-        return find_corpora()
-    except FileNotFoundError as missing:
-        if os.environ.get(SUBSET_ENV) == "1":
-            pytest.skip(str(missing))
-        raise
+    return present(find_corpora)

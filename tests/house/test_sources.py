@@ -182,7 +182,7 @@ def test_no_test_is_switched_off() -> None:
     found = [
         f"{_name(path)}:{number}"
         for path in _tracked()
-        if path.suffix == ".py" and path != ROOT / "tests" / "conftest.py"
+        if path.suffix == ".py" and path != ROOT / "tests" / "kit" / "presence.py"
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if word.search(line)
     ]

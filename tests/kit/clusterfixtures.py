@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit import clusters, servers
+from tests.kit import clusters, databases, servers
+from tests.kit.clusters import PodCluster
 from tests.kit.controlplane import Cluster, ControlPlane
 from tests.kit.presence import present
 
@@ -40,6 +41,36 @@ def own_control_plane(server_run: servers.Run) -> Iterator[ControlPlane]:
     plane = present(lambda: clusters.own(server_run))
     yield plane
     clusters.end(plane)
+
+
+@pytest.fixture(scope="session")
+def cluster(server_run: servers.Run) -> PodCluster:
+    """The run's shared cluster with a node, where Pods run. A test may not stop any of it."""
+    return present(lambda: clusters.shared_with_node(server_run))
+
+
+@pytest.fixture
+def own_cluster(server_run: servers.Run) -> Iterator[PodCluster]:
+    """A cluster with a node of this test alone, which it may kill, freeze or take back."""
+    made = present(lambda: clusters.own_with_node(server_run))
+    yield made
+    clusters.end(made.own_plane)
+
+
+@pytest.fixture(scope="session")
+def pod_postgres(
+    server_run: servers.Run, cluster: PodCluster, postgres_version: int
+) -> servers.Server:
+    """A shared PostgreSQL server that Pods reach too, at ``cluster.guests.address``."""
+    return present(lambda: server_run.server(postgres_version, cluster.guests))
+
+
+@pytest.fixture
+def pod_database(pod_postgres: servers.Server) -> Iterator[databases.Database]:
+    """A fresh database for Pods: ``pod_database.url(role, host=cluster.guests.address)``."""
+    made = databases.create(pod_postgres)
+    yield made
+    made.drop()
 
 
 @pytest.fixture

@@ -18,14 +18,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from tests.kit import controlplane, guard, servers
+from tests.kit import controlplane, guard, images, node, servers
 from tests.kit.controlplane import Cluster, ControlPlane, run_kubectl, write_kubeconfig
+from tests.kit.installs import ServerMissing
 from tests.kit.pki import Pair, write_secret
 from tests.kit.waiting import until
 
 KUBECONFIG_ENV = "PTAHK_TEST_KUBECONFIG"
 RECORD = "cluster.json"
 """In the run's folder, once the shared cluster runs: its address and version."""
+NODE_RECORD = "node.json"
+"""Beside it, once Pods can run."""
+HOST_ENV = "PTAHK_TEST_POD_HOST"
+"""Of a named cluster: this machine's address as its Pods see it, and their network, ``A,B/N``."""
+IMAGE_ENVS = {"executor": "PTAHK_TEST_EXECUTOR_IMAGE", "manager": "PTAHK_TEST_MANAGER_IMAGE"}
+"""Of a named cluster: the images of this project, as its Pods name them."""
 
 
 def shared(run: servers.Run) -> Cluster:
@@ -45,6 +52,63 @@ def shared(run: servers.Run) -> Cluster:
             plane, told = started, asdict(started)
         write_secret(known, json.dumps({"plane": told, "version": plane.version}).encode())
         return plane
+
+
+@dataclass(frozen=True)
+class PodCluster:
+    """A cluster that runs Pods of this project's images."""
+
+    plane: Cluster
+    guests: servers.Guests
+    """The Pods' network: a database for them listens on its address."""
+    images: dict[str, str]
+    """References of the images: ``executor`` and ``manager``."""
+
+    @property
+    def own_plane(self) -> ControlPlane:
+        """The control plane, where it is ours to kill, freeze and restore."""
+        assert isinstance(self.plane, ControlPlane)
+        return self.plane
+
+
+def shared_with_node(run: servers.Run) -> PodCluster:
+    """The run's cluster with a node: added to the shared control plane at its first use.
+
+    :raises ServerMissing: no node can run here, or the named cluster lacks what Pods need.
+    """
+    plane = shared(run)
+    known = run.folder / NODE_RECORD
+    with run.locked("node"):
+        if not known.exists():
+            made = _add_node(plane) if isinstance(plane, ControlPlane) else _named_node()
+            told = {"guests": asdict(made[0]), "images": made[1]}
+            write_secret(known, json.dumps(told).encode())
+        told = json.loads(known.read_text())
+    return PodCluster(plane, servers.Guests(**told["guests"]), told["images"])
+
+
+def own_with_node(run: servers.Run) -> PodCluster:
+    """A cluster with a node for one test alone. End it with ``end(cluster.own_plane)``."""
+    plane = own(run)
+    return PodCluster(plane, *_add_node(plane))
+
+
+def _add_node(plane: ControlPlane) -> tuple[servers.Guests, dict[str, str]]:
+    built = images.build()
+    guests = node.start(plane)
+    for image in built.values():
+        node.import_image(plane, Path(image.archive), image.repository)
+    return guests, {target: image.reference for target, image in built.items()}
+
+
+def _named_node() -> tuple[servers.Guests, dict[str, str]]:
+    needed = [HOST_ENV, *IMAGE_ENVS.values()]
+    missing = [name for name in needed if not os.environ.get(name)]
+    if missing:
+        raise ServerMissing(f"Pods of the cluster of {KUBECONFIG_ENV} need {', '.join(missing)}")
+    address, _, subnet = os.environ[HOST_ENV].partition(",")
+    named = {target: os.environ[name] for target, name in IMAGE_ENVS.items()}
+    return servers.Guests(address, subnet), named
 
 
 def own(run: servers.Run) -> ControlPlane:

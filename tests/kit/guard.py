@@ -26,11 +26,9 @@ COMPONENTS = "components"
 BRIDGE_FILE = "bridge"
 """Names the network bridge that a cluster's folder stands for."""
 BRIDGE_PREFIX = "ptahk"
-CGROUP_PREFIX = "ptahk-"
-CGROUP_FILE = "cgroup"
-"""Names the cgroup that holds a node's containers."""
-SHIMS = "state/io.containerd.runtime.v2.task/*/*"
-"""Below a node's folder: one folder for each container, with the address of its shim."""
+CONTAINERS = "state/io.containerd.runtime.v2.task/*"
+"""Below a cluster's folder: what runs, ``GROUP/CONTAINER``; cgroups have these names too."""
+_CGROUPS = Path("/sys/fs/cgroup")
 _GRACE_S = 10.0
 
 
@@ -101,21 +99,19 @@ def end_components(folder: Path) -> None:
 
 
 def _take_back(folder: Path) -> None:
-    """Remove what a node left in the kernel: its bridge, its cgroups, its shims' sockets."""
+    """Remove what a node left in the kernel: its bridge, and its containers' empty cgroups."""
     with contextlib.suppress(OSError):
         bridge = (folder / BRIDGE_FILE).read_text().strip()
         if bridge.startswith(BRIDGE_PREFIX):
             subprocess.run(
                 ["ip", "link", "delete", bridge], check=False, capture_output=True, cwd="/"
             )
-    with contextlib.suppress(OSError):
-        cgroup = (folder / CGROUP_FILE).read_text().strip()
-        if cgroup.startswith(CGROUP_PREFIX):
-            for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()):
-                _remove_cgroup(root / cgroup)
-    for address in folder.glob(f"{SHIMS}/address"):
-        with contextlib.suppress(OSError):
-            Path(address.read_text().strip().removeprefix("unix://")).unlink()
+    for group in folder.glob(CONTAINERS):
+        for parent in (_CGROUPS / group.name, *_CGROUPS.glob(f"*/{group.name}")):
+            for container in group.iterdir():
+                _remove_cgroup(parent / container.name)
+            with contextlib.suppress(OSError):  # another cluster's containers may be in it
+                parent.rmdir()
 
 
 def _remove_cgroup(cgroup: Path) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a test whose server is not here."""
+"""What becomes of a test whose server or input is not here."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _T = TypeVar("_T")
 
 
 def present(start: Callable[[], _T]) -> _T:
-    """What ``start`` answers. A missing server fails the test, unless a subset was asked for."""
+    """What ``start`` answers. What is missing fails the test, unless a subset was asked for."""
     try:
         return start()
-    except ServerMissing as missing:
+    except (ServerMissing, FileNotFoundError) as missing:
         if os.environ.get(SUBSET_ENV) == "1":
             pytest.skip(str(missing))
         raise

@@ -1,0 +1,267 @@
+"""Builds the images of the project's own Dockerfile, without a registry, once for each state of it.
+
+``python -m tests.kit.images`` builds them and prints their names. The base is a Debian made by
+mmdebstrap, packages come from a wheelhouse, and buildah runs the Dockerfile's steps, none of which
+needs a network. Base, wheelhouse, layers and results are kept in the user's cache, each under the
+hash of what it was made from; a second run with the same sources builds nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.kit.installs import ServerMissing, cache_root
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ("executor", "manager")
+_CONTEXT = (
+    "Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "ptahk",
+)  # fmt: skip
+_SUITE = "bookworm"
+_PYTHON = "3.11"
+"""Of the suite: what wheels must be for."""
+_PACKAGES = "python3-minimal,python3-venv,ca-certificates,usr-is-merged"
+_MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"
+"""A merged /usr from the start: no package that merges it later, with all of Perl, is needed."""
+_LEFT_OUT = ("doc", "info", "locale", "man")
+_KEPT = 4
+_STORE_BYTES_MAX = 4 * 1024**3
+_TIME = 1577836800
+"""Of every file of the build context: only its bytes shall count."""
+_TOOLS = ("buildah", "mmdebstrap", "unshare")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image in an OCI archive."""
+
+    repository: str
+    digest: str
+    archive: str
+
+    @property
+    def reference(self) -> str:
+        """Its name by digest, as an operation Pod names it."""
+        return f"{self.repository}@{self.digest}"
+
+
+def _cache() -> Path:
+    return cache_root() / "images"
+
+
+def _say(text: str) -> None:
+    print(f"images: {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with (cache_root() / "images.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _run(what: str, argv: list[str], *, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        argv, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if done.returncode:
+        words = (done.stderr + done.stdout).strip()[-2000:]
+        raise RuntimeError(f"{what}: exit {done.returncode}: {words}")
+    return done.stdout
+
+
+def _context(target: Path) -> str:
+    """Copy what the images are built from, and name it by its bytes.
+
+    A copy, because sources that change during a build would be kept under the wrong name.
+    """
+    skip = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for name in _CONTEXT:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=skip)
+        else:
+            shutil.copyfile(source, target / name)
+    digest = hashlib.sha256()
+    for path in sorted(target.rglob("*")):
+        digest.update(f"{path.relative_to(target).as_posix()}\0".encode())
+        if path.is_file():
+            path.chmod(0o644)
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        else:
+            path.chmod(0o755)
+        os.utime(path, (_TIME, _TIME))
+    return digest.hexdigest()
+
+
+def _name(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _mirror() -> list[str]:
+    """The Debian mirror that apt uses here, if it says one."""
+    wanted = ["Created-By: Packages", "Origin: Debian", "Component: main", f"Codename: {_SUITE}"]
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return listed.stdout.split()[:1]
+
+
+def _base() -> Path:
+    """The root of the base image, as a tar archive."""
+    excluded = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
+    recipe = ["--variant=minbase", _MERGED, f"--include={_PACKAGES}", *excluded, _SUITE]
+    archive = _cache() / f"base-{_name(platform.machine(), *recipe)}.tar"
+    if not archive.exists():
+        _say(f"making a base of Debian {_SUITE}'s packages: about a minute, once per machine")
+        partial = archive.with_suffix(".partial.tar")
+        _run("mmdebstrap", ["mmdebstrap", "--quiet", *recipe, str(partial), *_mirror()])
+        partial.rename(archive)
+    return archive
+
+
+def _requirements(context: Path) -> list[str]:
+    project = tomllib.loads((context / "pyproject.toml").read_text())
+    executor = (context / "ptahk" / "executor" / "requirements.txt").read_text().splitlines()
+    return sorted({
+        *project["project"]["dependencies"], *project["build-system"]["requires"],
+        *(line for line in executor if line and not line.startswith("#")),
+    })  # fmt: skip
+
+
+def _wheels(context: Path) -> Path:
+    """A folder with every wheel that the Dockerfile's steps install."""
+    requirements = _requirements(context)
+    machine = platform.machine()
+    folder = _cache() / f"wheels-{_name(machine, _PYTHON, *requirements)}"
+    if not folder.exists():
+        _say("filling the wheelhouse")
+        tags = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (36, 34, 28, 17)]
+        tags.append(f"--platform=manylinux2014_{machine}")
+        partial = Path(tempfile.mkdtemp(dir=_cache(), prefix="partial-"))
+        _run("pip download", [
+            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+            "--only-binary=:all:", "--implementation=cp", f"--python-version={_PYTHON}", *tags,
+            "--dest", str(partial), *requirements,
+        ])  # fmt: skip
+        partial.chmod(0o755)
+        partial.rename(folder)
+    return folder
+
+
+class _Buildah:
+    """buildah with a store of its own, in a mount namespace that leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self._store = _cache() / "store"
+        self._driver = "overlay"
+        try:
+            self("info")
+        except RuntimeError:  # the cache lies where overlays cannot be stacked
+            self._driver = "vfs"
+
+    def __call__(self, *arguments: str) -> str:
+        argv = [
+            "unshare", "--mount", "--propagation=private", "--", "buildah",
+            "--root", str(self._store / self._driver), "--runroot", str(self._store / "run"),
+            "--storage-driver", self._driver, *arguments,
+        ]  # fmt: skip
+        # Nothing here runs by a user's own configuration of container tools.
+        return _run(f"buildah {arguments[0]}", argv, env={"BUILDAH_ISOLATION": "chroot"}).strip()
+
+    def empty_when_large(self) -> None:
+        """Start anew when layers of old sources fill the cache."""
+        size = _run("du", ["du", "--summarize", "--bytes", str(self._store)]).split()[0]
+        if int(size) > _STORE_BYTES_MAX:
+            shutil.rmtree(self._store)
+
+    def base(self, archive: Path) -> str:
+        """Name of the image whose root is the archive."""
+        name = f"localhost/{archive.stem}:1"
+        if name not in self("images", "--format", "{{.Name}}:{{.Tag}}").split():
+            container = self("from", "scratch")
+            self("add", "--quiet", container, str(archive), "/")
+            self("commit", "--quiet", container, name)
+            self("rm", container)
+        return name
+
+
+def _build(context: Path, folder: Path) -> None:
+    base, wheels = _base(), _wheels(context)
+    buildah = _Buildah()
+    buildah.empty_when_large()
+    base_name = buildah.base(base)
+    partial = Path(tempfile.mkdtemp(dir=_cache(), prefix="partial-"))
+    images = {}
+    for target in TARGETS:
+        _say(f"building {target}")
+        repository = f"ptahk.test/{target}"
+        tag = f"{repository}:{folder.name}"
+        buildah(
+            "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull-never",
+            "--volume", f"{wheels}:/{wheels.name}:ro", "--build-arg", f"BASE={base_name}",
+            "--build-arg", "PIP_NO_INDEX=1", "--build-arg", f"PIP_FIND_LINKS=/{wheels.name}",
+            "--target", target, "--tag", tag, "--file", str(context / "Dockerfile"), str(context),
+        )  # fmt: skip
+        archive = partial / f"{target}.tar"
+        buildah("push", "--quiet", "--compression-level", "1", tag, f"oci-archive:{archive}:{tag}")
+        with tarfile.open(archive) as tar:
+            index = tar.extractfile("index.json")
+            assert index is not None
+            digest = json.load(index)["manifests"][0]["digest"]
+        images[target] = Image(repository, digest, str(folder / archive.name))
+    known = {target: asdict(image) for target, image in images.items()}
+    (partial / "images.json").write_text(json.dumps(known))
+    partial.rename(folder)
+
+
+def _forget_old() -> None:
+    built = sorted(_cache().glob("built-*"), key=lambda path: path.stat().st_mtime)
+    for old in built[:-_KEPT]:
+        shutil.rmtree(old)
+
+
+def build() -> dict[str, Image]:
+    """The images of the sources as they are now, by target; built unless they are there.
+
+    :raises ServerMissing: they cannot be built here.
+    """
+    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    if os.geteuid() != 0 or missing:
+        raise ServerMissing("images are built as root, with buildah and mmdebstrap: scripts/set-up")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as work, _lock():
+        _cache().mkdir(exist_ok=True)
+        context = Path(work)
+        fingerprint = _context(context)
+        folder = _cache() / f"built-{_name(fingerprint, _SUITE, _PACKAGES, platform.machine())}"
+        if not folder.exists():
+            _build(context, folder)
+            _forget_old()
+            _say(f"built in {time.monotonic() - began:.0f} s")
+        os.utime(folder)
+        known = json.loads((folder / "images.json").read_text())
+    return {target: Image(**told) for target, told in known.items()}
+
+
+if __name__ == "__main__":
+    for built in build().values():
+        print(built.reference)
