@@ -146,6 +146,7 @@ class Manager:
     def run(self, stop: threading.Event) -> End:
         """Serve until ``stop`` is set, the lead is lost, or a thread fails."""
         self.probes.start()
+        LOG.info("probes and metrics are served", extra=fields(port=self.probes.port))
         for watch in self._watches.values():
             watch.start()
         self._start("sync", 1, self._sync)

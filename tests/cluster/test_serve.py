@@ -1,0 +1,210 @@
+"""``ptahk serve`` on a real API server, with the chart's rights: what it reads, writes and leads.
+
+No Pod runs here: a Job that was created stays as it is. What Pods do is in ``test_serve_pods``.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptahk.engine.model.resource import API_VERSION, SCHEMA
+from tests.kit import clusters, servers
+from tests.kit.clusterfixtures import create_namespace
+from tests.kit.controlplane import ControlPlane
+from tests.kit.presence import present
+from tests.kit.rawapi import RawApi, resources
+from tests.kit.serving import COORDINATION, IDENTITY, Served, holder, install
+from tests.kit.waiting import until
+
+Start = Callable[..., Served]
+
+
+@pytest.fixture(scope="module")
+def plane(server_run: servers.Run) -> Iterator[ControlPlane]:
+    """A control plane of this module alone: a manager works on every namespace."""
+    made = present(lambda: clusters.own(server_run))
+    install(made)
+    yield made
+    clusters.end(made)
+
+
+@pytest.fixture
+def start(plane: ControlPlane, tmp_path: Path) -> Iterator[Start]:
+    made: list[Served] = []
+
+    def starting(**more: Any) -> Served:
+        made.append(Served(plane, tmp_path / f"serve-{len(made)}.log", **more))
+        return made[-1]
+
+    yield starting
+    for replica in made:
+        replica.end()
+
+
+@dataclass
+class Bed:
+    """One namespace, with what a controller-manager would put there."""
+
+    api: RawApi
+    namespace: str
+
+    def make(self, name: str = "db", **spec: Any) -> None:
+        target = {"engine": "postgresql", "coordinationKey": f"{self.namespace}/{name}",
+                  "urlFrom": {"name": "db"}}  # fmt: skip
+        whole = {"target": target, "desired": {"inline": "create table a (id int);"}} | spec
+        document = {"apiVersion": API_VERSION, "kind": SCHEMA, "metadata": {"name": name}}
+        answer = self.api.make(document | {"spec": whole}, self.namespace)
+        assert answer.status == 201, answer.message
+
+    def stored(self, name: str = "db") -> dict[str, Any]:
+        return self.api.call("GET", resources(SCHEMA, self.namespace, name)).document
+
+    def claim(self, name: str = "db") -> dict[str, Any]:
+        status = self.stored(name).get("status") or {}
+        found: dict[str, Any] = status.get("activeOperation") or {}
+        return found
+
+    def jobs(self) -> list[dict[str, Any]]:
+        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+        found: list[dict[str, Any]] = self.api.call("GET", path).document["items"]
+        return found
+
+    def reasons(self) -> list[str]:
+        path = f"/api/v1/namespaces/{self.namespace}/events"
+        return [item["reason"] for item in self.api.call("GET", path).document["items"]]
+
+
+@pytest.fixture
+def bed(plane: ControlPlane) -> Bed:
+    name = create_namespace(plane)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    plane.kubectl("create", f"--namespace={name}", "--filename=-", stdin=json.dumps(account))
+    return Bed(RawApi(plane), name)
+
+
+def test_from_a_resource_to_its_first_job(start: Start, bed: Bed) -> None:
+    replica = start().ready()
+    bed.make()
+    until(lambda: bed.claim().get("jobUid"), "the Job to be confirmed")
+    (job,) = bed.jobs()
+    claim = bed.claim()
+    assert (claim["type"], claim["jobName"]) == ("Plan", job["metadata"]["name"])
+    wanted = {"WriteClaim", "AcquireLease", "PersistSnapshot", "DispatchMark", "DispatchJob",
+              "ConfirmJob"}  # fmt: skip
+    until(lambda: wanted <= set(bed.reasons()), "the Events of the path")
+    told = bed.api.cluster.kubectl("describe", "ptahschema", "db", f"--namespace={bed.namespace}")
+    assert "ConfirmJob" in told, "kubectl finds the Events by the resource's uid"
+    faults = [line for line in replica.lines() if line.get("reason") == "StoreFault"]
+    assert faults == [], "the chart's rights are enough"
+    until(lambda: replica.metric("ptahk_renewals_kept") == 1.0, "the realm's Lease to be kept")
+    assert replica.get("/healthz") == (200, "ok\n")
+    assert replica.stop() == 0
+    assert holder(bed.api) is None
+    bed.stored()  # what was claimed stays
+
+
+def test_the_rights_of_the_chart_hold_no_secret_and_little_else(plane: ControlPlane) -> None:
+    def can(*what: str) -> str:
+        return plane.kubectl("auth", "can-i", "--list", f"--as={IDENTITY}", *what)
+
+    everywhere = can("--namespace=default")
+    assert "secrets" not in everywhere
+    assert "[*]" not in everywhere and "*.*" not in everywhere
+    assert "leases" not in everywhere, "only where the realms are"
+    assert "leases.coordination.k8s.io" in can(f"--namespace={COORDINATION}")
+
+
+def test_without_the_hidden_flag_the_process_says_so(start: Start, bed: Bed) -> None:
+    """Reads go on; what an Apply is refused with is tested without a cluster."""
+    start(unguarded=False).ready()
+    bed.make()
+    until(lambda: bed.claim().get("jobUid"), "the Job of the Plan")
+
+
+def test_two_replicas_and_the_leader_is_killed(start: Start, bed: Bed) -> None:
+    one = start().ready()
+    until(one.leads, "the first to lead")
+    two = start().ready()
+    bed.make()
+    until(lambda: bed.claim().get("jobUid"), "the Job")
+    assert not two.leads()
+    one.signal(signal.SIGKILL)
+    until(two.leads, "the second to lead")
+    before = bed.claim()
+    other = f"db-{secrets.token_hex(2)}"
+    bed.make(other)
+    until(lambda: bed.claim(other).get("jobUid"), "work under the new leader")
+    assert bed.claim()["operationId"] == before["operationId"], "the claim goes on"
+    assert len(bed.jobs()) == 2, "one Job a claim"
+    assert two.stop() == 0
+
+
+def test_a_leader_that_stood_still_ends_when_it_wakes(start: Start, bed: Bed) -> None:
+    one = start().ready()
+    until(one.leads, "the first to lead")
+    two = start().ready()
+    one.signal(signal.SIGSTOP)
+    until(two.leads, "the second to lead")
+    one.signal(signal.SIGCONT)
+    assert one.wait() == 6
+    assert "LeadershipLost" in one.log.read_text() or one.said("lost the lead")
+    bed.make()
+    until(lambda: bed.claim().get("jobUid"), "work under the new leader")
+    assert len(bed.jobs()) == 1
+
+
+def test_a_stop_hands_over_at_once(start: Start, bed: Bed) -> None:
+    one = start(lease="60s").ready()
+    until(one.leads, "the first to lead")
+    two = start(lease="60s").ready()
+    assert one.stop() == 0
+    until(two.leads, "the second to lead, long before the Lease's end", 30)
+
+
+def test_an_object_that_cannot_be_read_stops_nobody(start: Start, bed: Bed) -> None:
+    replica = start().ready()
+    bed.make("odd")
+    until(lambda: bed.claim("odd").get("jobUid"), "its claim")
+    odd = bed.stored("odd")
+    odd["status"]["protocolVersion"] = 1
+    odd["status"]["resourceUid"] = "another"
+    path = resources(SCHEMA, bed.namespace, "odd", "status")
+    for _ in range(20):
+        answer = bed.api.call("PUT", path, odd)
+        if answer.status == 200:
+            break
+        odd["metadata"] = bed.stored("odd")["metadata"]
+    assert answer.status == 200, answer.message
+    until(lambda: "StatusUnreadable" in bed.reasons(), "the Event")
+    bed.make("db")
+    until(lambda: bed.claim("db").get("jobUid"), "the other's Job")
+    name = 'ptahk_resources{kind="PtahSchema",phase="Unreadable"}'
+    until(lambda: replica.metric(name) == 1.0, "the count")
+
+
+def test_an_api_server_that_goes_away_and_comes_back(
+    plane: ControlPlane, start: Start, bed: Bed
+) -> None:
+    """Away for less than the renew deadline: nothing is lost. Frozen for longer: it ends."""
+    one = start(lease="20s").ready()
+    until(one.leads, "the lead")
+    server = plane.component("apiserver")
+    server.freeze()
+    server.thaw()
+    bed.make()
+    until(lambda: bed.claim().get("jobUid"), "work goes on")
+    server.freeze()
+    try:
+        assert one.wait(60) == 6
+    finally:
+        server.thaw()
+    two = start().ready()
+    until(two.leads, "another to lead", 90)
