@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -118,6 +119,7 @@ class Loopback:
     closing: threading.Event = field(default_factory=threading.Event)
     threads: list[threading.Thread] = field(default_factory=list)
     open: list[socket.socket] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
 
     @property
     def port(self) -> int:
@@ -125,7 +127,7 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def kubeconfig(self, folder: Path, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
         """A kubeconfig that leads here."""
@@ -163,12 +165,17 @@ class Loopback:
             except OSError:
                 return
             self.connections += 1
-            self.open.append(connection)
             thread = threading.Thread(target=self.serve, args=(connection,), daemon=True)
             self.threads.append(thread)
             thread.start()
 
     def serve(self, connection: socket.socket) -> None:
+        if self.tls is not None:
+            try:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                return  # the client does not trust us, or we do not trust it
+        self.open.append(connection)
         reply = Reply(connection, self.closing)
         stream = connection.makefile("rb")
         with connection:
@@ -196,10 +203,10 @@ def read_request(stream: Any) -> Request | None:
 
 
 @contextmanager
-def loopback(handler: Handler) -> Iterator[Loopback]:
+def loopback(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[Loopback]:
     """Run a server that answers every request with ``handler``."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = Loopback(listener, handler)
+    server = Loopback(listener, handler, tls=tls)
     thread = threading.Thread(target=server.accept, daemon=True)
     thread.start()
     try:

@@ -18,6 +18,7 @@ from ptahk.backends.kube.answers import Answer, Unauthenticated, check
 from ptahk.backends.kube.credentials import Access, loader
 from ptahk.backends.kube.transport import Cancel, Cut, Wire, send, watch_connections
 from ptahk.engine.ports import Document, Indeterminate, Invalid, PortError, Unavailable
+from ptahk.errors import UsageError
 
 TIMEOUT_S = 10.0
 """Outer deadline of one call, unless its caller names another."""
@@ -203,9 +204,15 @@ class Client:
     def _use(self, access: Access) -> None:
         from kubernetes.client.rest import RESTClientObject
 
+        redactor = access.redactor()
+        try:
+            pools = RESTClientObject(access.configuration).pool_manager
+        except Exception as error:  # a proxy of a kind that nobody here can speak, mostly
+            text = redactor.text(f"{type(error).__name__}: {error}", 300)
+            raise UsageError(f"the kubeconfig's connection cannot be set up: {text}") from None
         # One assignment each: a request beside this one uses the old or the new.
-        self._manager = watch_connections(RESTClientObject(access.configuration).pool_manager)
-        self._redactor = access.redactor()
+        self._manager = watch_connections(pools)
+        self._redactor = redactor
         self._access = access
         self._refused = False
         self._loaded_at = time.monotonic()

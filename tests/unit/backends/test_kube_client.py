@@ -4,6 +4,7 @@ import json
 import os
 import random
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from ptahk.engine.ports import (
 )
 from ptahk.errors import UsageError
 from tests.kit.loopback import Handler, Loopback, Reply, Request, loopback
+from tests.kit.pki import Authority
 from tests.kit.waiting import until
 
 TOKEN = "correct-horse-battery"
@@ -346,6 +348,70 @@ def test_a_proxys_refusal_has_sent_nothing(tmp_path: Path) -> None:
         assert (request.method, request.target) == ("CONNECT", "api.example:443")
         assert request.headers["proxy-authorization"].startswith("Basic ")
         assert "authorization" not in request.headers
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    (tmp_path / "pki").mkdir()
+    return Authority.create(tmp_path / "pki")
+
+
+def tls_of(authority: Authority, host: str = "127.0.0.1") -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    pair = authority.server("api", [host])
+    context.load_cert_chain(pair.certificate, pair.key)
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def secure_client(server: Loopback, authority: Authority, folder: Path, ca: Path) -> Client:
+    pair = authority.client("me")
+    user = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+    path = server.kubeconfig(folder, user, **{"certificate-authority": str(ca)})
+    return Client.load(path, None)
+
+
+@pytest.mark.parametrize(
+    "handler", [hang, hang_in_the_head, drip_the_head, drip_the_body, drip_without_a_length]
+)
+def test_deadlines_hold_over_tls(tmp_path: Path, authority: Authority, handler: Handler) -> None:
+    turns: list[Handler] = [lambda request, reply: reply.json(200, {}), handler]
+    with loopback(lambda q, a: turns.pop(0)(q, a), tls_of(authority)) as server:
+        made = secure_client(server, authority, tmp_path, authority.certificate)
+        made.request("GET", PATH)
+        began = time.monotonic()
+        with pytest.raises(Indeterminate, match="in time"):
+            made.request("PUT", PATH, body={}, timeout_s=0.3)
+        assert time.monotonic() - began < 1.3
+        assert (len(server.requests), server.connections) == (2, 1)
+        made.close()
+
+
+@pytest.mark.parametrize("fault", ["authority", "host"])
+def test_a_server_that_is_not_the_cluster_gets_nothing(
+    tmp_path: Path, authority: Authority, fault: str
+) -> None:
+    ca, host = authority.certificate, "127.0.0.1"
+    if fault == "authority":
+        ca = Authority.create(tmp_path / "pki", "other").certificate
+    else:
+        host = "elsewhere.example"
+    with loopback(lambda q, a: a.json(200, {}), tls_of(authority, host)) as server:
+        made = secure_client(server, authority, tmp_path, ca)
+        with pytest.raises(Unavailable, match="certificate"):
+            made.request("PUT", PATH, body={})
+        assert server.requests == []
+        made.close()
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", f"gopher://me:{TOKEN}@127.0.0.1:1"])
+def test_a_proxy_that_nobody_can_speak(serve: Serve, tmp_path: Path, proxy: str) -> None:
+    server, _ = serve(hang)
+    path = server.kubeconfig(tmp_path, **{"proxy-url": proxy})
+    with pytest.raises(UsageError) as caught:
+        Client.load(path, None)
+    assert TOKEN not in str(caught.value)
 
 
 def test_deadlines_of_many_calls_at_once(serve: Serve) -> None:
