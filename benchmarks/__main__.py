@@ -12,7 +12,7 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import applying, passes, planning, start_up
+from benchmarks import applying, passes, planning, start_up, watching
 from benchmarks._report import Row, table
 
 BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
@@ -20,6 +20,7 @@ BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
     "passes": passes.rows,
     "planning": planning.rows,
     "applying": applying.rows,
+    "watching": watching.rows,
 }
 
 
