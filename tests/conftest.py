@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.kit import budget, clusters, databases, servers
 from tests.kit.clusterfixtures import (
+    api_proxy,
     cluster,
     control_plane,
     namespace,
@@ -25,8 +26,8 @@ from tests.kit.installs import VERSIONS
 from tests.kit.presence import present
 
 __all__ = [
-    "cluster", "control_plane", "namespace", "own_cluster", "own_control_plane", "pod_database",
-    "pod_postgres",
+    "api_proxy", "cluster", "control_plane", "namespace", "own_cluster", "own_control_plane",
+    "pod_database", "pod_postgres",
 ]  # fmt: skip
 
 DEFAULT_VERSIONS = (18,)

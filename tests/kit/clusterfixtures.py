@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.kit import clusters, databases, servers
+from tests.kit.apiproxy import ApiProxy
 from tests.kit.clusters import PodCluster
 from tests.kit.controlplane import Cluster, ControlPlane
 from tests.kit.presence import present
@@ -41,6 +43,13 @@ def own_control_plane(server_run: servers.Run) -> Iterator[ControlPlane]:
     plane = present(lambda: clusters.own(server_run))
     yield plane
     clusters.end(plane)
+
+
+@pytest.fixture
+def api_proxy(control_plane: Cluster, tmp_path: Path) -> Iterator[ApiProxy]:
+    """A fault proxy of this test, in front of ``control_plane``."""
+    with ApiProxy(control_plane, tmp_path) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,8 @@ def program(name: str) -> list[str]:
             path = Path(assets) / candidate
             if path.exists():
                 return [str(path)]
+    if name == "kubectl" and not gobuild.is_built() and (found := shutil.which(name)):
+        return [found]
     return [str(gobuild.find() / gobuild.PROGRAM), name]
 
 

@@ -66,15 +66,19 @@ def folder() -> Path:
     return cache_root() / "controlplane" / fingerprint()
 
 
+def is_built() -> bool:
+    """Whether the programs are there."""
+    return (folder() / PROGRAM).exists()
+
+
 def find() -> Path:
     """The folder of the built programs.
 
     :raises ServerMissing: they are not built.
     """
-    built = folder()
-    if not (built / PROGRAM).exists():
+    if not is_built():
         raise ServerMissing("the test control plane is not built: run make controlplane")
-    return built
+    return folder()
 
 
 def _good(go: Path) -> bool:
@@ -130,13 +134,11 @@ def build() -> Path:
 
     :raises BuildFailed: with the compiler's last words.
     """
-    built = folder()
-    if (built / PROGRAM).exists():
-        return built
-    with _lock(cache_root() / "controlplane.lock"):
-        if not (built / PROGRAM).exists():
-            _build(built)
-    return built
+    if not is_built():
+        with _lock(cache_root() / "controlplane.lock"):
+            if not is_built():
+                _build(folder())
+    return folder()
 
 
 def _build(built: Path) -> None:
