@@ -23,6 +23,8 @@ COORDINATION = "ptahk-system"
 IDENTITY = f"system:serviceaccount:{COORDINATION}:ptahk-manager"
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{COORDINATION}")
 NO_IMAGE = "ptahk.example/executor@sha256:" + "0" * 64
+TOLD_MAX = 60
+"""Lines of a replica's log that a failing test shows."""
 LEASE = "6s"
 """Of the leader: short, so that a dead one is not waited for long."""
 
@@ -134,6 +136,9 @@ class Served:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(30)
+        told = [line for line in self.lines() if line.get("level") != "debug"]
+        for line in told[-TOLD_MAX:]:
+            print(json.dumps(line), file=sys.stderr)
 
 
 def holder(api: RawApi) -> str | None:
