@@ -35,6 +35,8 @@ def test_the_rooms_face_one_way() -> None:
         ("runner/planted.py", "import psycopg"),
         ("backends/planted.py", "import ptahk.executor"),
         ("commands/planted.py", "import ptahk.backends.local"),
+        ("serve/planted.py", "import ptahk.backends.kube.client"),
+        ("serve/planted.py", "def f():\n    import psycopg"),
         ("planted/__init__.py", ""),
     ],
 )
