@@ -24,6 +24,9 @@ from ptahk.engine.ports import (
 TEXT_MAX = 1000
 """Characters of a message that are kept."""
 
+_BEFORE_API = frozenset({401, 404, 429})
+"""Said without a Status object too, by an API server or by who stands before it: not passed on."""
+
 _GONE_UID = "UID in object meta:"
 
 
@@ -97,6 +100,9 @@ def _refusal(answer: Answer) -> PortError:
     status = _json(answer.body) or {}
     reason = status.get("reason")
     text = f"{answer.what}: {_message(answer, status)}"
+    if answer.write and status.get("kind") != "Status" and answer.status not in _BEFORE_API:
+        # Somebody in between says so, who may have passed the request on.
+        return Indeterminate(text)
     match answer.status:
         case 400 | 405 | 406 | 413 | 415 | 422:
             return Expired(text) if reason in ("Expired", "Gone") else Invalid(text)

@@ -56,7 +56,7 @@ class KubeObjects:
     ) -> tuple[Document, ...]:
         """One consistent state, in pages. :raises Unavailable: an item is no object."""
         served = kind_of(kind, self._kinds)
-        items, _ = list_all(self._client, served, namespace, labels)
+        items, _ = list_all(self._client, served, namespace, labels, timeout_s=self._timeout_s)
         for item in items:
             fault = fault_of(item, served)
             if fault is not None:

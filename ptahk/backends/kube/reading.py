@@ -38,20 +38,23 @@ class Unreadable(Unavailable):
 def list_all(
     client: Client, kind: Kind, namespace: str | None = None,
     labels: Mapping[str, str] | None = None, *, page: int = PAGE, accept: str | None = None,
-    within_s: float = LIST_S, cancel: Cancel | None = None,
+    within_s: float = LIST_S, timeout_s: float = TIMEOUT_S, cancel: Cancel | None = None,
 ) -> tuple[list[Any], str]:  # fmt: skip
     """All items as they are, and the resourceVersion that they are of: one consistent state.
 
     Read from etcd, not from a cache of the server: no resourceVersion is asked for (hazard F5).
 
     :param accept: another form of the items than the whole objects.
+    :param within_s: the whole list; ``timeout_s``: each page of it.
     :raises Unavailable: it took too long, or the server said something odd.
     :raises PortError: as ``Client.request``.
     """
     deadline = time.monotonic() + within_s
     for _ in range(RESTARTS_MAX):
         try:
-            return _pages(client, kind, namespace, labels, page, accept, deadline, cancel)
+            return _pages(
+                client, kind, namespace, labels, page, accept, deadline, timeout_s, cancel
+            )
         except Expired:
             continue  # the state that the first page showed is compacted
     raise Unavailable(f"list of {kind.name}: every list expired before its last page")
@@ -59,7 +62,8 @@ def list_all(
 
 def _pages(
     client: Client, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None,
-    page: int, accept: str | None, deadline: float, cancel: Cancel | None,
+    page: int, accept: str | None, deadline: float, timeout_s: float,
+    cancel: Cancel | None,
 ) -> tuple[list[Any], str]:  # fmt: skip
     query = {"limit": str(page)} | _selector(labels)
     path = kind.path(namespace)
@@ -69,7 +73,7 @@ def _pages(
         if left_s <= 0:
             raise Unavailable(f"list of {kind.name}: not whole in time")
         document = client.request(
-            "GET", path, query=query, timeout_s=min(left_s, TIMEOUT_S), accept=accept,
+            "GET", path, query=query, timeout_s=min(left_s, timeout_s), accept=accept,
             cancel=cancel,
         ).document()  # fmt: skip
         metadata, part = document.get("metadata"), document.get("items")

@@ -224,17 +224,28 @@ def test_what_the_server_said(
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("code", [409, 500, 503])
-def test_an_error_that_is_no_status_object(serve: Serve, code: int) -> None:
+@pytest.mark.parametrize("code", [400, 403, 409, 413, 422, 500, 503])
+def test_an_error_of_somebody_in_between(serve: Serve, code: int) -> None:
+    """No Status object: who says so may have passed the write on."""
     _, made = serve(lambda request, reply: reply.body(code, b"<html>\n\x00 a proxy's words"))
     with pytest.raises(Indeterminate, match="a proxy's words"):
+        made.request("PUT", PATH, body={})
+    with pytest.raises(PortError, match="a proxy's words") as caught:
+        made.request("GET", PATH)
+    assert not isinstance(caught.value, Indeterminate)
+
+
+@pytest.mark.parametrize("code", [401, 404, 429])
+def test_what_is_said_before_the_api_is_reached(serve: Serve, code: int) -> None:
+    _, made = serve(lambda request, reply: reply.body(code, b"404 page not found"))
+    with pytest.raises(Unavailable):
         made.request("PUT", PATH, body={})
 
 
 def test_a_long_error_is_cut(serve: Serve) -> None:
     _, made = serve(lambda request, reply: reply.body(403, b"x" * 1_000_000))
     with pytest.raises(Forbidden) as caught:
-        made.request("PUT", PATH, body={})
+        made.request("GET", PATH)
     assert len(str(caught.value)) < 2 * answers.TEXT_MAX
 
 
