@@ -137,7 +137,7 @@ class Auditor:
     def _settled(self, item: statuses.HistoryEntry) -> None:
         assert item.settled is not None
         row = self.database.rows.get(item.operation_id)
-        done = 0 if row is None else row["statementsDone"]
+        done = sum(1 for operation, _ in self.database.effects if operation == item.operation_id)
         kind = item.settled.type
         if kind == "NotStarted":
             _need(14, row is None or row["startNonce"] is None, "NotStarted, and it started")
@@ -145,6 +145,8 @@ class Auditor:
             _need(14, done == 0, "Failed, and something took effect")
         if kind == "Partial":
             _need(14, done == item.settled.done, "Partial with another count")
+        if kind == "Succeeded" and row is not None:
+            _need(14, done == row["statementsTotal"], "Succeeded with another count")
 
     def lease_write(self, before: Document, after: Document, owner: Status | None) -> None:
         """A Lease is about to change hands or epoch."""
@@ -282,8 +284,11 @@ class AuditedJobs:
         return self._inner.collect(namespace, name, uid)
 
     def expire(self, namespace: str, name: str, uid: str, ttl_s: int) -> None:
-        claim = self._status().active_operation
-        stored = claim is not None and claim.outcome is not None
+        status = self._status()
+        claim = status.active_operation
+        stored = any(item.job == name for item in status.history)
+        if claim is not None and claim.job_name == name:
+            stored = claim.outcome is not None
         _need(10, stored, "a Job's cleanup was set before its outcome was stored")
         self._inner.expire(namespace, name, uid, ttl_s)
 

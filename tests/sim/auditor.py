@@ -43,21 +43,33 @@ Lease or finalizers (10, 24, 25 of that resource).
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ptahk.engine.model import lease as leases
 from ptahk.engine.model import status as statuses
 from ptahk.engine.model.claim import PROVE, Claim
 from ptahk.engine.model.fields import parse_time
-from ptahk.engine.model.job import NONCE, OPERATION_ID
+from ptahk.engine.model.job import EPOCH, INTENT, NONCE, OPERATION_ID, SNAPSHOT
 from ptahk.engine.model.resource import LEASE, PLAN
 from ptahk.engine.model.status import Status
-from ptahk.engine.ports import Document, JobOrder, JobView, Key, key_of
+from ptahk.engine.ports import (
+    Collected,
+    Document,
+    JobOrder,
+    JobView,
+    Key,
+    PodView,
+    Result,
+    key_of,
+)
 from tests.kit.auditor import AuditedJobs, AuditedObjects, Auditor, Violation, _need
 from tests.kit.fakedb import Execution
 from tests.sim import fast
-from tests.sim.cluster import ApiServer, Cluster
+from tests.sim.cluster import ApiServer, Cluster, SimJob
+
+if TYPE_CHECKING:
+    from tests.sim.conduct import Conduct
 
 
 @dataclasses.dataclass
@@ -70,6 +82,8 @@ class SimAuditor(Auditor):
     """Dispatch nonce → the life that sent it."""
     marks: dict[str, str] = dataclasses.field(default_factory=dict)
     """Dispatch nonce → operation id, of every mark that landed."""
+    names: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Dispatch nonce → the Job's name."""
     forced: bool = False
     """A person has edited a Lease or a finalizer by hand."""
     restored: bool = False
@@ -77,6 +91,8 @@ class SimAuditor(Auditor):
     reported: dict[str, str] = dataclasses.field(default_factory=dict)
     """Operation id of a mutation → the outcome that it was stored with."""
     settled: dict[str, str] = dataclasses.field(default_factory=dict)
+    consumed: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Approval uid → the operation that used it up."""
     refused: int = 0
     frozen: int = 0
     _parsed: dict[tuple[str, str], Status] = dataclasses.field(default_factory=dict)
@@ -97,6 +113,7 @@ class SimAuditor(Auditor):
         self.created.clear()
         self.writers.clear()
         self.marks.clear()
+        self.consumed.clear()
         self.numbers.clear()
         self._parsed.clear()
 
@@ -127,14 +144,22 @@ class SimAuditor(Auditor):
         marked = new.dispatch_started and not (same and old is not None and old.dispatch_started)
         if marked:
             self.marks[new.dispatch_nonce or ""] = new.operation_id
+            self.names[new.dispatch_nonce or ""] = new.job_name
         if marked and new.type in self.mutating:
             self._alone(uid, new)
+        if new.approval is not None:
+            first = self.consumed.setdefault(new.approval.uid, new.operation_id)
+            _need(16, first == new.operation_id, "an approval was used twice (C-3.2)")
         pinned = new.job_uid is not None and not (same and old is not None and old.job_uid)
         if pinned and self.jobs is not None:
             job = self.jobs.jobs.get(("local", new.job_name))
             # Replaced between this pass's look and its write: the next pass finds another UID.
             replaced = job is None or job.uid != new.job_uid
-            ours = replaced or job.order.annotations.get(NONCE) == new.dispatch_nonce
+            built = {
+                OPERATION_ID: new.operation_id, EPOCH: new.epoch or "", NONCE: new.dispatch_nonce,
+                INTENT: new.intent_digest, SNAPSHOT: new.snapshot_digest,
+            }  # fmt: skip
+            ours = replaced or built.items() <= dict(job.order.annotations).items()
             _need(17, ours, "a Job was pinned that the claim did not build")
         if new.outcome is not None and new.type in self.mutating:
             self.reported[new.operation_id] = new.outcome.type
@@ -167,6 +192,8 @@ class SimAuditor(Auditor):
             raise Violation("invariant 24: a malformed Lease was written over")
         if not self.forced:
             super().lease_write(before, after, owner)
+        if old.identity is not None and old.identity == new.identity:
+            _need(12, old.epoch == new.epoch, "its holder's epoch changed (C-6.7)")
         if old.identity is not None and old.identity != new.identity and not self.forced:
             operation = self.dispatched.get(old.identity)
             session = self.database.session
@@ -188,6 +215,7 @@ class SimAuditor(Auditor):
         self.created[identity] = count
         _need(1, count <= 1, f"two creates for {order.spec.operation}")
         _need(2, self.marks.get(nonce) == identity, "no mark when the Job is created")
+        _need(17, self.names.get(nonce) == order.name, "a Job of another name than its claim's")
         _need(2, self.writers.get(nonce) == life, "the mark was written by another process")
 
     def vanished(self, document: Document) -> None:
@@ -215,6 +243,14 @@ class EffectAuditor:
         self.sessions: dict[str, Execution] = {}
         self.ran: dict[str, int] = {}
         """Store uid → the highest number that ran DDL."""
+        self.wanted: dict[str, dict[str, Any]] = {}
+        """Operation id of a mutation → what its mark was written for."""
+
+    def begins(self, run: Execution) -> None:
+        """A ledger row was committed, and nothing else yet."""
+        state = self.wanted.get(run.order.spec.operation_id, {}).get("observedState")
+        live = run.db.fingerprint(run.db.live)
+        _need(8, state in (None, live), "begun on another state than the plan's (C-10.3)")
 
     def effect(self, run: Execution, statement: str, sent_late: bool) -> None:
         db, spec = run.db, run.order.spec
@@ -238,7 +274,8 @@ class EffectAuditor:
         times = self.count.get((spec.operation_id, index), 0) + 1
         self.count[spec.operation_id, index] = times
         _need(4, times <= 1, f"statement {index} took effect {times} times")
-        identity = spec.server_identity
+        identity = self.wanted.get(spec.operation_id, {}).get("serverIdentity")
+        _need(26, identity in (None, spec.server_identity), "a Job that may run on any server")
         _need(26, identity in (None, db.identity), "an effect on another server")
         self.ran[spec.store_uid] = max(self.ran.get(spec.store_uid, 0), number)
         _need(12, number >= self.ran[spec.store_uid], "DDL ran under a number that had passed")
@@ -252,16 +289,26 @@ class SimObjects(AuditedObjects):
         self.api, self.audit = api, auditor
         self.read: dict[Key, Document] = {}
         """What this pass has read, as it read it."""
+        self.listed: dict[str, tuple[Document, ...]] = {}
+        """Kind → what this pass was answered."""
+        self.saw: Callable[[Document], None] = lambda document: None
+
+    def begin(self) -> None:
+        """A pass begins: it has read nothing."""
+        self.read.clear()
+        self.listed.clear()
 
     def get(self, key: Key) -> Document:
         found = self.api.get(key)
         self.read[key] = found
+        self.saw(found)
         return found
 
     def list(
         self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> tuple[Document, ...]:
         found = self.api.list(kind, namespace, labels)
+        self.listed[kind] = found
         if kind == PLAN:
             self.read.update((key_of(item), item) for item in found)
         return found
@@ -273,7 +320,7 @@ class SimObjects(AuditedObjects):
         new = None
         if before is not None and self._fits(before, document):
             uid = before["metadata"]["uid"]
-            new = fast.status(document.get("status"), uid)
+            new = fast.STATUSES.once(fast.status)(document.get("status"), uid)
             self.audit.status_write(self.audit.status_of(before), new, self.lease())
         stored = self.api.replace_status(document)
         if new is not None:
@@ -300,6 +347,20 @@ class SimJobs(AuditedJobs):
     """The kit's, knowing whose life sends the create."""
 
     life = 0
+    conduct: "Conduct"
+    cluster: Cluster
+
+    def collect(self, namespace: str, name: str, uid: str) -> Collected:
+        found = super().collect(namespace, name, uid)
+        job = self.cluster.jobs.get((namespace, name))
+        forged = isinstance(job, SimJob) and job.forged and isinstance(found, Result)
+        self.conduct.forged[uid] = forged
+        return found
+
+    def pods(self, namespace: str, name: str, uid: str | None) -> tuple[PodView, ...]:
+        found = super().pods(namespace, name, uid)
+        self.conduct.pods[name, uid or ""] = tuple(pod.uid for pod in found)
+        return found
 
     def create(self, order: JobOrder) -> JobView:
         auditor = self._auditor

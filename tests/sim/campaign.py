@@ -91,7 +91,7 @@ def campaign(first: int, count: int, jobs: int, say: object = None) -> Coverage:
         for number, part in enumerate(pool.imap_unordered(run_many, chunks), 1):
             whole.add(part)
             if callable(say) and number % 40 == 0:
-                say(f"{whole.seeds} seeds, {len(whole.failures)} failures")
+                say("\n".join([*lines(whole)[:-1], *whole.failures[-5:]]))
     return whole
 
 

@@ -119,6 +119,8 @@ class SimJob(MemoryJob):
     failed: bool = False
     """Its terminal condition came without a Pod's end: a lost node, a deadline."""
     ended_at: datetime | None = None
+    forged: bool = False
+    """Its output is not what its executor printed."""
 
 
 class Cluster(MemoryJobs):

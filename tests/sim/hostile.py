@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ptahk.engine.model import lease as leases
-from ptahk.engine.model.resource import CONFIG_MAP, FINALIZER, LEASE, PLAN, SCHEMA
+from ptahk.engine.model import plan as plans
+from ptahk.engine.model.resource import APPROVAL, CONFIG_MAP, FINALIZER, LEASE, PLAN, SCHEMA
 from ptahk.engine.model.status import Status
-from ptahk.engine.ports import Key, PortError
+from ptahk.engine.ports import Key, PortError, key_of
+from ptahk.wire import frame
 from tests.kit.fakedb import SERVER
 from tests.sim import points
 from tests.sim.cluster import Pod, SimJob
+from tests.sim.plots import moments
 from tests.sim.world import Manager, Site
 
 if TYPE_CHECKING:
@@ -25,8 +28,8 @@ RARE = (
 RARELY = {"Thaw": 0.9, "InvalidateProof": 0.9, "Answer": 0.75}
 """Of these, more often than by a coin."""
 APPLY_STEPS = {
-    "executor started": 1, "executor running": 1, "executor sent": 1, "executor effect": 2,
-    "executor statement": 1, "executor finished": 2,
+    "executor started": 2, "executor running": 3, "executor sent": 2, "executor effect": 3,
+    "executor statement": 3, "executor finished": 3,
 }  # fmt: skip
 """Steps of an Apply, by how often a seed strikes them: later ones are met less."""
 
@@ -39,7 +42,7 @@ def targets(rng: random.Random, count: int, *, executor: bool) -> tuple[str, ...
     found = [point for point in rare if rng.random() < RARELY.get(point.split(":")[0], 0.55)]
     found += rng.sample(common, count)
     for number in range(3):
-        if rng.random() < ((0.55, 0.4, 0.2) if executor else (0.08, 0.0, 0.0))[number]:
+        if rng.random() < ((0.7, 0.5, 0.35) if executor else (0.08, 0.0, 0.0))[number]:
             found += rng.choices(list(APPLY_STEPS), list(APPLY_STEPS.values()))
     for point in steps:
         if point not in APPLY_STEPS and rng.random() < 0.25:
@@ -61,10 +64,60 @@ class Plot:
     """A person deletes a resource."""
     slow: bool
     """An executor is slow enough for its Lease to be renewed."""
+    replaced: bool
+    """A Job stands under the name that differs in one thing from the one that was built."""
+    rival: bool
+    """A mark is lost, and another process writes its own before anybody looks."""
+
+    lost_create: bool
+    """The create of an Apply is lost: never done, or done much later."""
+    neglected: bool
+    """Nobody passes over one of two resources for longer than its Lease lasts (D19), while its
+    Apply runs or is to be proven."""
+    unwatched: bool
+    """The same, before that or while it only reads."""
+    stolen: bool
+    """Somebody takes, frees or deletes the Lease of what runs."""
+    revoked: bool
+    """An approval is deleted right after it was consumed."""
+    forged: bool
+    """An output is not its executor's when it is read."""
+    moved: bool
+    """The declaration changes between an Apply's claim and its mark."""
+    raced: bool
+    """Another process takes the same step just before an acquisition lands."""
+    patience: bool
+    """The lock is held by somebody until a proof has failed two dozen times."""
+    skewed: bool
+    """The database's clock is off while a Plan reads it."""
+
+
+SHARES = (
+    0.25,
+    0.6,
+    0.2,
+    0.2,
+    0.2,
+    0.12,
+    0.25,
+    0.15,
+    0.4,
+    0.15,
+    0.08,
+    0.3,
+    0.25,
+    0.2,
+    0.3,
+    0.04,
+    0.12,
+)
+CALM = ("late_pod", "delete", "replaced", "rival", "lost_create", "stolen", "forged", "patience",
+        "skewed")  # fmt: skip
+"""What does not happen where nothing is to go wrong."""
 
 
 def plot(rng: random.Random) -> Plot:
-    return Plot(*(rng.random() < share for share in (0.25, 0.45, 0.15, 0.2, 0.2)))
+    return Plot(*(rng.random() < share for share in SHARES))
 
 
 def act(m: "Machine") -> None:
@@ -115,17 +168,7 @@ def theme(m: "Machine") -> None:
         _old_plans(site)
     if turn % 2 and (told.late_pod or told.slow):
         _late_pod(m)
-
-
-def orphans(m: "Machine", manager: Manager, key: Key) -> bool:
-    """This acquisition lands later, and its claim is dropped before: once a seed."""
-    if not m.plot.orphan or m.world.depth:
-        return False
-    m.plot.orphan = False
-    site = manager.site
-    m.edit(site, key, suspend=True)
-    m.world.later.append((m.world.now_s + 120.0, lambda: m.edit(site, key, suspend=False)))
-    return True
+    moments(m)
 
 
 def _freeze(m: "Machine", site: Site) -> None:
@@ -205,7 +248,7 @@ def mend(m: "Machine") -> None:
     for site in m.world.sites:
         for lease in site.api.list(LEASE):
             if lease["spec"].get("holderIdentity") == "somebody":
-                _write_lease(site, lease, None)
+                write_lease(site, lease, None)
 
 
 def abandoned(site: Site) -> list[dict[str, Any]]:
@@ -240,7 +283,7 @@ def release_by_hand(m: "Machine") -> None:
             continue  # its claim takes the Lease over by itself
         for lease in abandoned(site) if m.world.database.session is None else ():
             site.auditor.forced = True
-            _write_lease(site, lease, None)
+            write_lease(site, lease, None)
 
 
 # -- Jobs, Pods, nodes ---------------------------------------------------------------------------
@@ -308,26 +351,54 @@ def stall_log(m: "Machine") -> None:
 
 
 def forge_log(m: "Machine") -> None:
-    """Cut, doubled, of another epoch, empty."""
+    """Cut, doubled, of another epoch or operation, with another word in it, empty, noisy."""
     found = _job(m)
-    if found is None or found[1].output is None:
-        return
-    job = found[1]
+    if found is not None and found[1].output:
+        forge(m, *found)
+
+
+def forge(m: "Machine", site: Site, job: SimJob) -> None:
     output = job.output or b""
-    job.output = m.rng.choice(
-        (output[: len(output) // 2], output + output, output.replace(b".", b"1.", 1), b"",
-         b"\x00\xff" + output[5:])
+    noisy = b"\x00\xff" + output[5:]
+    older = [item.output for item in site.jobs.sim_jobs() if item.output and item is not job]
+    epoch = output.replace(b".", b"1.", 1)
+    forged = m.rng.choice(
+        (output[: len(output) // 2], output + output, epoch, epoch, b"", noisy,
+         m.rng.choice(older) if older else b"", *[_reworded(m, job, output)] * 3)
     )  # fmt: skip
+    job.forged = job.forged or forged not in (output, noisy)
+    job.output = forged
+
+
+def _reworded(m: "Machine", job: SimJob, output: bytes) -> bytes:
+    """The same frame with one word of its payload changed, and its own digest."""
+    spec = job.order.spec
+    decoder = frame.Decoder(spec.operation_id, spec.epoch)
+    decoder.feed(output)
+    found = decoder.finish()
+    if not isinstance(found, frame.Frame):
+        return b""
+    name = m.rng.choice(("operationId", "operation", "attempt", "podUid"))
+    word: Any = 7 if name == "attempt" else "x" * 32
+    return frame.encode(spec.operation_id, spec.epoch, {**found.document, name: word})
+
+
+def alter(m: "Machine", job: SimJob) -> None:
+    """Another Job stands under the name: by what it carries, or by one thing of that."""
+    job.uid += "-another"
+    annotations = dict(job.order.annotations)
+    if m.rng.random() < 0.3:
+        annotations = {"ptahk.dev/operation-id": "x"}
+    else:
+        annotations[m.rng.choice(sorted(annotations))] = "x"
+    job.order = dataclasses.replace(job.order, annotations=annotations)
 
 
 def replace_job(m: "Machine") -> None:
     """Another Job stands under the name."""
     found = _job(m)
-    if found is None:
-        return
-    job = found[1]
-    job.uid += "-another"
-    job.order = dataclasses.replace(job.order, annotations={"ptahk.dev/operation-id": "x"})
+    if found is not None:
+        alter(m, found[1])
 
 
 # -- the database --------------------------------------------------------------------------------
@@ -549,6 +620,33 @@ def approve(m: "Machine") -> None:
         m.approve(*found)
 
 
+def misapprove(m: "Machine", site: Site, key: Key) -> None:
+    """An approval that is almost right: of another plan, fingerprint or resource."""
+    last = site.status(key).last_plan
+    if not last or not last.get("statements"):
+        return
+    document = site.api.find(Key(PLAN, "local", str(last["name"])))
+    if document is None:
+        return
+    plan = plans.parse_plan(document)
+    name = f"approval-{m.world.entropy.nonce()}"
+    wrong = plans.approval_document("local", name, plan, plans.Approver("bob"))
+    how = m.rng.choice(("plan", "fingerprint", "resource"))
+    if how == "fingerprint":
+        wrong["spec"]["fingerprint"] = "sha256:" + "0" * 64
+    else:
+        wrong["spec"][how]["uid"] = "00000000-0000-4000-8000-00000000ffff"
+    site.api.create(wrong)
+
+
+def revoke(m: "Machine") -> None:
+    """An approval is deleted."""
+    site = m.rng.choice(m.world.sites)
+    found = site.api.list(APPROVAL)
+    if found:
+        site.api.delete(found[-1])
+
+
 def ask(m: "Machine") -> None:
     found = _resource(m)
     if found is None:
@@ -573,7 +671,9 @@ def acknowledge(m: "Machine") -> None:
     if found is None:
         return
     status: Status = found[0].status(found[1])
-    number = status.frozen.number if status.frozen is not None else m.rng.randint(1, 9)
+    number = m.rng.randint(1, 9)
+    if status.frozen is not None and m.rng.random() < 0.5:
+        number = status.frozen.number
     m.acknowledge(*found, number)
 
 
@@ -585,7 +685,7 @@ def delete_map(m: "Machine") -> None:
         site.api.delete(m.rng.choice(found))
 
 
-def _write_lease(site: Site, lease: dict[str, Any], holder: str | None) -> None:
+def write_lease(site: Site, lease: dict[str, Any], holder: str | None) -> None:
     metadata = dict(lease["metadata"])
     metadata["annotations"] = {
         key: value for key, value in metadata["annotations"].items() if key != "ptahk.dev/holder"
@@ -596,17 +696,43 @@ def _write_lease(site: Site, lease: dict[str, Any], holder: str | None) -> None:
 
 
 def edit_lease(m: "Machine") -> None:
-    """A person frees a Lease by hand, or takes it."""
+    """A person frees a Lease by hand, takes it, breaks it for a while, or deletes it."""
     site = m.rng.choice(m.world.sites)
     for lease in site.api.list(LEASE):
-        if m.rng.random() < 0.3:
-            site.auditor.forced = True
-            _write_lease(site, lease, m.rng.choice((None, "somebody")))
+        if m.rng.random() >= 0.3:
+            continue
+        site.auditor.forced = True
+        how = m.rng.choice(("free", "take", "break", "delete"))
+        if how == "delete":
+            site.api.delete(lease)
+        elif how != "break":
+            write_lease(site, lease, None if how == "free" else "somebody")
+        elif leases.EPOCH in lease["metadata"]["annotations"]:
+            _break_lease(m, site, lease)
+
+
+def _break_lease(m: "Machine", site: Site, lease: dict[str, Any]) -> None:
+    """Until somebody notices."""
+    key, epoch = key_of(lease), lease["metadata"]["annotations"][leases.EPOCH]
+    _annotate_lease(site, key, None)
+    m.world.later.append((m.world.now_s + 200.0, lambda: _annotate_lease(site, key, epoch)))
+
+
+def _annotate_lease(site: Site, key: Key, epoch: str | None) -> None:
+    """Without its epoch it is no Lease of ours; with it, it is one again."""
+    lease = site.api.find(key)
+    if lease is None or (epoch is not None and leases.EPOCH in lease["metadata"]["annotations"]):
+        return
+    annotations = {k: v for k, v in lease["metadata"]["annotations"].items() if k != leases.EPOCH}
+    if epoch is not None:
+        annotations[leases.EPOCH] = epoch
+    site.api.replace(lease | {"metadata": {**lease["metadata"], "annotations": annotations}})
 
 
 ACTS: tuple[Callable[["Machine"], None], ...] = (
     kill_pod, kill_pod, slow_pod, slow_pod, twin, twin, remove_job, lose_node, lose_log, stall_log,
     forge_log, replace_job, lock, database_down, failover, skew_database, another_server, drift,
     restart, step_clock, leap, leap, land, change_surroundings, declare, suspend, deadline, policy,
-    share, delete, strip_finalizer, approve, ask, ask, acknowledge, delete_map, edit_lease,
+    share, delete, strip_finalizer, approve, revoke, ask, ask, acknowledge, delete_map,
+    edit_lease,
 )  # fmt: skip

@@ -6,6 +6,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +26,12 @@ from ptahk.engine.model.resource import (
 from ptahk.engine.ports import Key, PortError
 from tests.kit import toy
 from tests.kit.auditor import Violation, _need
-from tests.sim import fast, hostile, points
+from tests.sim import fast, hostile, plots, points
 from tests.sim.world import KEY, Manager, Rates, Site, World, add_site, new_resource, toy_plan
 
 HEALED_TURNS = 4000
+EXTRA = 150
+"""Hostile turns more, at most, where a resource is neglected still."""
 HEALED_S = 48 * 3600.0
 LINES = ("a", "!b", "c", "d", "!e", "f", "g")
 CLASSES = ("success", "unknown, then resolved", "failed", "refused", "frozen", "other")
@@ -59,6 +62,10 @@ class Machine:
         self.theme = ""
         self.policy: dict[str, Any] = {}
         self.healed_turns = 0
+        self.leap: tuple[int, float] | None = None
+        """At this turn the clock is to leap by so many seconds."""
+        self.paying = False
+        """Only debts are settled now: nobody asks for anything."""
         self.saved = self.declared_again = False
         self.led_back_s = 0.0
         self.home = False
@@ -71,7 +78,7 @@ class Machine:
         world, rng = self.world, self.rng
         self.theme = rng.choices(
             ("plain", "rough", "unknown", "fail", "refuse", "freeze", "storm"),
-            (40, 7, 18, 6, 8, 19, 2),
+            (60, 2, 22, 2, 1, 26, 1),
         )[0]
         both = self.theme in ("plain", "rough", "unknown", "storm")
         world.kind = toy.KIND if both and rng.random() < 0.15 else SCHEMA
@@ -99,7 +106,7 @@ class Machine:
         self.declared = 1 if world.kind == toy.KIND else rng.randint(2, 4)
         if rng.random() < 0.2 and self.theme != "fail":
             world.database.live.append("old")
-        count = 1 if self.theme == "freeze" else rng.choice((1, 1, 1, 2))
+        count = 1 if self.theme == "freeze" else rng.choice((1, 1, 2))
         shared = count > 1 and rng.random() < 0.9
         for site in world.sites:
             for number in range(count):
@@ -109,7 +116,10 @@ class Machine:
                 toy_plan(world, line)
         if self.theme == "fail":
             world.database.failing.add(rng.choice(LINES[: self.declared]))
-        world.orphans = lambda manager, key: hostile.orphans(self, manager, key)
+        world.outdone = lambda manager, key: plots.outdoes(self, manager, key)
+        world.raced = lambda manager, key: plots.races(self, manager, key)
+        world.creates_lost = lambda manager, key: plots.loses_create(self, manager, key)
+        world.orphans = lambda manager, key: plots.orphans(self, manager, key)
         world.interloper = lambda manager: hostile.interloper(self, manager)
 
     def _draw_rates(self) -> None:
@@ -118,7 +128,8 @@ class Machine:
         calm = self.theme == "plain" and rng.random() < 0.5
         if calm:
             rough = 0.0
-            self.plot.late_pod = self.plot.delete = False
+            for name in hostile.CALM:
+                setattr(self.plot, name, False)
         count = rng.randint(2, 6)
         rate = lambda most: rough * rng.random() * most  # noqa: E731
         self.world.rates = Rates(
@@ -215,7 +226,11 @@ class Machine:
             ):
                 self.ask(site, key, "observe")  # a toy does not look again by itself
             if not self._usable(site, key) and not self._astray():
+                if self.rng.random() < 0.3:
+                    hostile.misapprove(self, site, key)
                 self.approve(site, key)
+            return
+        if self.paying:
             return
         document = site.api.get(key)
         text = (document["metadata"].get("annotations") or {}).get(REQUEST)
@@ -251,8 +266,11 @@ class Machine:
         """An approval of the last plan waits already."""
         last = site.status(key).last_plan
         used = {item.uid for item in site.status(key).consumed_approvals}
+        plan = site.api.find(Key(PLAN, "local", str((last or {}).get("name"))))
         return any(
             item["spec"]["fingerprint"] == (last or {}).get("fingerprint")
+            and item["spec"]["plan"]["uid"] == (plan or item)["metadata"]["uid"]
+            and item["spec"]["resource"]["uid"] == site.api.get(key)["metadata"]["uid"]
             and item["metadata"]["uid"] not in used
             for item in site.api.list(APPROVAL)
         )
@@ -267,7 +285,10 @@ class Machine:
     def _run(self) -> Report:
         world = self.world
         length = 160 if self.theme == "freeze" else self.rng.randint(60, 160)
-        for _ in range(length):
+        for turn in range(length + EXTRA):
+            # What was neglected is neglected to the end: that is what it is for.
+            if turn >= length and not plots.neglects(self):
+                break
             if self.rng.random() < world.rates.chaos:
                 hostile.act(self)
             if self.rng.random() < 0.1:
@@ -275,7 +296,7 @@ class Machine:
             hostile.theme(self)
             world.turn()
         self.heal()
-        self.settle()
+        self.settle(self.resolved)
         self.check_end()
         return Report(
             world.seed, self.outcome(), world.digest(), world.passes, world.turns,
@@ -301,6 +322,7 @@ class Machine:
         database.failing.clear()
         hostile.mend(self)
         world.slow.clear()
+        world.neglected.clear()
         for site in world.sites:
             site.jobs.node_skew_s = 0.0
             for job in site.jobs.sim_jobs():
@@ -309,6 +331,10 @@ class Machine:
                 manager.clock.skew_s = 0.0
                 for key in site.resources():
                     manager.wake(key, 0.0)
+        plots.patience(self)
+        self.pay()
+        self.plot.orphan = False
+        for site in world.sites:
             for key in site.resources():
                 spec = site.api.get(key)["spec"]
                 target = {**spec["target"], "sharedRealm": True}
@@ -348,15 +374,52 @@ class Machine:
             last is not None and not last["statements"] and (last["desiredFingerprint"] == wanted)
         )
 
-    def settle(self) -> None:
+    def pay(self) -> None:
+        """A debt is paid even where nothing new may be claimed (C-3.5, C-6.3)."""
+        how = self.rng.random()
+        alone = len(self.everything()) < 2
+        if how < 0.2:
+            for site, key in self.everything():
+                self.edit(site, key, suspend=True)
+        elif how < 0.6 and not alone:
+            for site, key in self.everything():
+                target = {**site.api.get(key)["spec"]["target"], "sharedRealm": False}
+                self.edit(site, key, target=target)
+        else:
+            return
+        self.paying = True
+        self.settle(self.free_of_debt)
+        self.paying = False
+
+    def everything(self) -> list[tuple[Site, Key]]:
+        """Every resource there is."""
+        return [(site, key) for site in self.world.sites for key in site.resources()]
+
+    def free_of_debt(self) -> bool:
+        """No proof and no release is owed, and nothing that was dispatched is open."""
+        for site, key in self.everything():
+            status = site.status(key)
+            claim = status.active_operation
+            if status.pending_observation is not None or status.pending_lock_release is not None:
+                return False
+            if claim is not None and claim.dispatch_started:
+                return False
+        return not any(self._held(site) for site in self.world.sites)
+
+    def _held(self, site: Site) -> bool:
+        """A resource that is there holds its realm."""
+        held = [item for item in site.api.list(LEASE) if item["spec"].get("holderIdentity")]
+        return len(held) > len(hostile.abandoned(site))
+
+    def settle(self, resolved: Callable[[], bool]) -> None:
         """Turns until everything is resolved, within the bound."""
         world = self.world
         begun_s, begun = world.now_s, world.turns
         next_s = world.now_s
-        while not self.resolved():
-            self.healed_turns = world.turns - begun
+        while not resolved():
+            self.healed_turns = max(self.healed_turns, world.turns - begun)
             late = world.now_s - begun_s > HEALED_S
-            if self.healed_turns > HEALED_TURNS or late:
+            if world.turns - begun > HEALED_TURNS or late:
                 raise Violation("invariant 31-35: " + self.unresolved())
             if world.now_s >= next_s:
                 next_s = world.now_s + 20.0

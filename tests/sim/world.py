@@ -43,6 +43,7 @@ from tests.kit.scenario import FAMILIES
 from tests.sim import points
 from tests.sim.auditor import EffectAuditor, SimAuditor, SimJobs, SimObjects
 from tests.sim.cluster import ApiServer, Cluster, Pod
+from tests.sim.conduct import Conduct
 
 T = TypeVar("T")
 
@@ -117,13 +118,26 @@ class Chaos(Faults):
             seen = about in manager.objects.read or not replaces
             _need(20, seen, f"{name} was sent without a read in the same pass")
             if name == "DispatchMark":
-                nonce = document["status"]["activeOperation"]["dispatchNonce"]
+                nonce = document["status"]["activeOperation"].get("dispatchNonce")
                 manager.site.auditor.writers[nonce] = life
+            if document is not None and replaces:
+                manager.conduct.sends(key, document)
         else:
             self.must_read = False
         world.interfere(manager)
         if name == "AcquireLease" and world.orphans(manager, manager.site.keys[-1]):
             world.late.append((world.now_s + 30.0, action))
+            self.must_read = True
+            raise Indeterminate(f"{verb} {key}: the answer was lost")
+        lost = name == "CreateJob" and world.creates_lost(manager, manager.site.keys[-1])
+        if lost:
+            self.must_read = True
+            if world.rng.random() < 0.5:
+                world.late.append((world.now_s + world.rng.choice((30, 400)), action))
+            raise Indeterminate(f"{verb} {key}: the answer was lost")
+        if name == "AcquireLease":
+            world.raced(manager, manager.site.keys[-1])
+        if name == "DispatchMark" and world.outdone(manager, key):
             self.must_read = True
             raise Indeterminate(f"{verb} {key}: the answer was lost")
         fate = world.fate(manager, name, verb) or Fate()
@@ -176,11 +190,13 @@ class Manager:
         """A new life: it remembers nothing."""
         self.life = self.world.new_life()
         self.chaos = Chaos(self)
+        self.conduct = Conduct(self)
         self.objects = SimObjects(self.site.api, self.site.auditor)
+        self.objects.saw = self.conduct.saw
         jobs = SimJobs(
             FaultyJobs(self.site.jobs, self.chaos), self.site.auditor, lambda: self.site.working
         )
-        jobs.life = self.life
+        jobs.life, jobs.conduct, jobs.cluster = self.life, self.conduct, self.site.jobs
         self.ports = Ports(
             store=self.site.store,
             objects=SimFaultyObjects(self.objects, self.chaos, self.site.api),
@@ -197,7 +213,7 @@ class Manager:
         world = self.world
         self.due.pop(key, None)
         self.busy = True
-        self.objects.read.clear()
+        self.objects.begin()
         self.site.keys.append(key)
         fetch = driver.collect if self.site.local else None
         try:
@@ -321,6 +337,11 @@ class World:
         self.depth = 0
         self.interloper: Callable[[Manager], None] = lambda manager: None
         self.orphans: Callable[[Manager, Key], bool] = lambda manager, key: False
+        self.outdone: Callable[[Manager, Key], bool] = lambda manager, key: False
+        self.creates_lost: Callable[[Manager, Key], bool] = lambda manager, key: False
+        self.raced: Callable[[Manager, Key], None] = lambda manager, key: None
+        self.neglected: dict[Key, float] = {}
+        """Resources that nobody passes over before this time."""
         self.later: list[tuple[float, Callable[[], None]]] = []
         """What people do later."""
         self._lives = 0
@@ -434,6 +455,7 @@ class World:
         operation = pod.job.order.spec.operation
         if pod.run.mutation_started and not begun and len(self.database.rows) > rows:
             site.auditor.begins(pod.run)
+            self.database.effects_seen.begins(pod.run)
         if name == "sent":
             row = self.database.rows[pod.job.order.spec.operation_id]
             late = self.database.time() >= _time(row["notAfter"])
@@ -461,7 +483,8 @@ class World:
     def due(self) -> list[tuple[Manager, Key]]:
         return [
             (manager, key) for site in self.sites for manager in site.managers
-            if not manager.busy for key, at in manager.due.items() if at <= self.now_s
+            if not manager.busy for key, at in manager.due.items()
+            if at <= self.now_s and self.neglected.get(key, 0.0) <= self.now_s
         ]  # fmt: skip
 
     def next_time(self) -> float | None:
@@ -469,6 +492,7 @@ class World:
         times = [at for site in self.sites for m in site.managers for at in m.due.values()]
         times += [item[0] for item in (*self.late, *self.later)]
         times += [item[0] for item in self.lingering]
+        times += self.neglected.values()
         times += [self.slow[pod] for site in self.sites for pod in site.jobs.active()
                   if pod in self.slow]  # fmt: skip
         later = [at for at in times if at > self.now_s]
