@@ -14,7 +14,7 @@ from ptahk.engine.model import lease as leases
 from ptahk.engine.model import source as sources
 from ptahk.engine.model.claim import PROVE, Claim
 from ptahk.engine.model.fields import FieldError
-from ptahk.engine.model.job import JobInput, NotYet
+from ptahk.engine.model.job import OPERATION_ID, JobInput, JobView, NotYet
 from ptahk.engine.model.outcome import Refusal
 from ptahk.engine.model.plan import (
     PLANS_KEPT,
@@ -148,6 +148,7 @@ def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
         ),
         published=frozenset(ports.memory.published),
         prunable=_prunable(ports, resource),
+        strays=_strays(ports, resource),
     )
 
 
@@ -421,6 +422,19 @@ def _inputs(ports: Ports, resource: _Resource) -> tuple[JobInput, ...] | None:
         except (FieldError, KeyError):
             return None
         found.append(JobInput(item["file"], item["configMap"], data))
+    return tuple(found)
+
+
+def _strays(ports: Ports, resource: _Resource) -> tuple[JobView, ...]:
+    """Jobs whose create landed after their operation was over; looked for at rest alone."""
+    if not resource.idle:
+        return ()
+    found = []
+    for entry in resource.status.history:
+        job = ports.jobs.observe(resource.key.namespace, entry.job) if entry.unseen else None
+        ours = job is not None and job.annotations.get(OPERATION_ID) == entry.operation_id
+        if job is not None and ours and job.terminal and job.ttl_s is None:
+            found.append(job)
     return tuple(found)
 
 

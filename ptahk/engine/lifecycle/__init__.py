@@ -21,7 +21,7 @@ def step(s: Snapshot, family: Family) -> Decision | None:
     if claim is None:
         if s.status.pending_observation is not None:
             return owed.proof(s, s.status.pending_observation)
-        return owed.orphan(s)
+        return owed.orphan(s) or owed.stray(s)
     if claim.outcome is not None:
         return finishing.step(s, family, claim)
     if claim.dispatch_started:

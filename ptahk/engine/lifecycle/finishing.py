@@ -60,6 +60,7 @@ def _clear(s: Snapshot, claim: Claim) -> Decision:
         epoch=claim.epoch,
         plan=claim.plan,
         approver=claim.approval.approver if claim.approval is not None else None,
+        unseen=claim.job_uid is None and not s.creation_certain,
     )
     status = with_history(dataclasses.replace(s.status, active_operation=None), entry)
     return Do(WriteStatus("ClearClaim", status, claim.outcome.reason))

@@ -1,9 +1,10 @@
-"""What outlives an operation: the release owed, the proof owed, a Lease that nobody claims."""
+"""What outlives an operation: a release or a proof owed, a Lease or a Job that came late."""
 
 import dataclasses
 from datetime import timedelta
 
 from ptahk.engine import lease
+from ptahk.engine.lifecycle.finishing import TTL_S
 from ptahk.engine.lifecycle.running import growth
 from ptahk.engine.model.claim import PROVE, Claim, PendingLockRelease, PendingObservation
 from ptahk.engine.model.intent import (
@@ -11,6 +12,7 @@ from ptahk.engine.model.intent import (
     Do,
     ReleaseLease,
     RenewLease,
+    SetJobTtl,
     Wait,
     WriteStatus,
 )
@@ -37,6 +39,14 @@ def orphan(s: Snapshot) -> Decision | None:
     owed = PendingLockRelease(realm, found.record.identity or "", str(found.record.epoch))
     status = dataclasses.replace(s.status, pending_lock_release=owed)
     return Do(WriteStatus("OweRelease", status, "a Lease of an earlier claim"))
+
+
+def stray(s: Snapshot) -> Decision | None:
+    """A Job that came after its operation was over, and has ended: its cleanup (step 11)."""
+    if not s.strays:
+        return None
+    job = s.strays[0]
+    return Do(SetJobTtl(s.namespace, job.name, job.uid, TTL_S))
 
 
 def proof(s: Snapshot, owed: PendingObservation) -> Decision:

@@ -128,6 +128,8 @@ class Snapshot:
     """Names of immutable documents that this process knows to exist."""
     prunable: tuple[dict[str, Any], ...]
     """Plans beyond the last ten, and their bytes."""
+    strays: tuple[JobView, ...]
+    """Jobs of operations that are over, which came late, have ended, and nobody cleans up."""
 
     @property
     def open_request(self) -> Request | None:

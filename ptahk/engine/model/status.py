@@ -81,6 +81,8 @@ class HistoryEntry:
     settled: StoredOutcome | None = None
     """What the proof made of it."""
     converged: bool | None = None
+    unseen: bool = False
+    """Nobody ever saw its Job, whose create was not answered: it may stand there meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
