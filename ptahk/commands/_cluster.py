@@ -106,7 +106,7 @@ def one_resource(
             f"(filename={place.manifest})",
             reason="ManifestNotApplied",
             field="filename",
-            hint=f"kubectl apply -f {place.manifest} first: ptahk changes no resource.",
+            hint=f"Run kubectl apply -f {place.manifest} first: ptahk changes no resource.",
         )
     return stored
 

@@ -118,8 +118,13 @@ class ClusterDrive:
         """
         clock = self._reader.clock
         while not self._manager.live(clock.now()):
+            if self.interrupts.asked:
+                self._messages.always("Stopped. Nothing was asked for.")
+                raise KeyboardInterrupt
             self._next()
             self._check_manager()
+            if self._deadline_s is not None and self._now_s() >= self._deadline_s:
+                raise time_is_up(Status(""), self._follow)
 
     def approved(self, uid: str) -> None:
         """An approval of this command, which the manager may use before it is asked to."""
@@ -213,15 +218,18 @@ class ClusterDrive:
                 metadata = dict(stored["metadata"])
                 before = metadata.get("annotations") or {}
                 if annotations.items() <= before.items():
-                    self._document = stored  # an older event must not look like another request
-                    return
+                    return self._know(stored)
                 metadata["annotations"] = {**before, **annotations}
                 try:
-                    self._document = self._reader.objects.replace({**stored, "metadata": metadata})
-                    return
+                    changed = {**stored, "metadata": metadata}
+                    return self._know(self._reader.objects.replace(changed))
                 except (Conflict, Indeterminate):
                     continue  # the next look shows whether the write landed
         raise Unreachable("the cluster does not take the request", reason="StoreFault")
+
+    def _know(self, document: Document | None) -> None:
+        """What is stored now: events from before it say nothing any more."""
+        self._document, self._seen = document, True
 
     def _withdraw(self, request_id: str) -> None:
         """Take back a request that no manager took up, so that none does behind our back."""
@@ -298,7 +306,7 @@ class ClusterDrive:
         if source == "manager":
             self._manager.saw(document, self._now_s())
         elif not (self._seen and _older(document, self._document)):
-            self._document, self._seen = document, True
+            self._know(document)
 
     def _in_trouble(self, error: Exception) -> None:
         now_s = self._now_s()

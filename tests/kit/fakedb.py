@@ -66,6 +66,8 @@ class FakeDatabase:
     failing: set[str] = field(default_factory=set)
     """Lines whose statements the server refuses."""
     step: Step = lambda order, name: None
+    whole: bool = False
+    """Statements are written as the planner writes them, for commands that show a plan."""
     starts: int = 0
     session: "Execution | None" = None
     """Whose session holds the advisory lock."""
@@ -289,7 +291,10 @@ class Execution:
         declared, live = self._declared(), self.db.live
         statements = [f"create {line}" for line in declared if line not in live]
         statements += [f"drop {line}" for line in live if line not in declared]
-        raw = canonical.encode({"version": 1, "statements": statements})
+        written = map(_whole, range(1, len(statements) + 1), statements)
+        raw = canonical.encode(
+            {"version": 1, "statements": list(written) if self.db.whole else statements}
+        )
         self._read(document)
         document.update(
             planBytes=source.base64_text(source.pack(raw)),
@@ -314,7 +319,8 @@ class Execution:
             if item.name == PLAN_KEY:
                 raw = source.unpack(item.data, 1 << 20)
                 assert digest.plan_content_digest(raw) == spec.plan_digest
-                return tuple(json.loads(raw)["statements"])
+                found = json.loads(raw)["statements"]
+                return tuple(item["sql"] if isinstance(item, dict) else item for item in found)
         if spec.explicit_key and spec.rebind:
             self.db.binding = spec.coordination_digest
             return ()
@@ -475,3 +481,19 @@ class Execution:
             self._make_plan(document)
         elif not self.db.plans:
             raise Refused("NoSource", "a plan needs a declaration")
+
+
+def _whole(index: int, sql: str) -> dict[str, Any]:
+    """A statement as a plan's bytes hold it (C-7.3)."""
+    drops = sql.startswith("drop ")
+    return {
+        "index": index,
+        "sql": sql,
+        "kind": "line",
+        "object": sql.partition(" ")[2],
+        "severity": "destructive" if drops else "safe",
+        "lock": "",
+        "reason": "it is not declared" if drops else "it is declared",
+        "group": {"number": 1, "transaction": not sql.partition(" ")[2].startswith("!")},
+        "timeouts": {"lockSeconds": None},
+    }
