@@ -4,7 +4,7 @@ import dataclasses
 from datetime import timedelta
 
 from ptahk.engine import gates, lifecycle, status
-from ptahk.engine.family import Family, Summary
+from ptahk.engine.family import Family, Later, Summary
 from ptahk.engine.lifecycle import answers
 from ptahk.engine.model import reasons
 from ptahk.engine.model.intent import (
@@ -91,8 +91,8 @@ def _propose(s: Snapshot, family: Family) -> Decision:
     proposal = family.next_operation(s)
     if isinstance(proposal, Refusal):
         return _refuse(s, family, proposal)
-    if proposal is None:
-        return _rest(s, family, _idle(s), None)
+    if proposal is None or isinstance(proposal, Later):
+        return _rest(s, family, _idle(proposal), None)
     realm = family.needs_realm(proposal.operation)
     refusal = gates.claim(s, realm=realm, mutates=family.mutates(proposal.operation))
     refusal = refusal or family.gate(proposal.operation, s)
@@ -128,12 +128,8 @@ def _refuse(s: Snapshot, family: Family, refusal: Refusal) -> Decision:
     return _rest(s, family, rest, refusal)
 
 
-def _idle(s: Snapshot) -> Decision:
-    if not s.store.automatic or s.spec is None or s.spec.interval == 0:
-        return Done()
-    # Which moment an observation is due is the family's; this is when to ask it again.
-    seconds = min(s.spec.interval, BLOCKED_RECHECK_S)
-    return Wait(s.now + timedelta(seconds=seconds), "Interval")
+def _idle(later: Later | None) -> Decision:
+    return Done() if later is None else Wait(later.until, "Interval")
 
 
 def _rest(s: Snapshot, family: Family, rest: Decision, refusal: Refusal | None) -> Decision:

@@ -7,6 +7,7 @@ which kind it serves.
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from ptahk.engine.model.claim import Claim, PendingObservation
@@ -27,6 +28,13 @@ class Proposal:
     request: str | None = None
     answers: bool = False
     """Its end answers the request; False: it only prepares the operation that does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nothing is wanted now. Something is at that moment, if nothing happens before."""
+
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +107,8 @@ class Family(Protocol):
     def parse_spec(self, document: Any) -> CommonSpec:
         """:raises FieldError: path and rule."""
 
-    def next_operation(self, s: Snapshot) -> Proposal | Refusal | None:
-        """What to claim next; a refusal answers an open request; None: nothing now."""
+    def next_operation(self, s: Snapshot) -> Proposal | Refusal | Later | None:
+        """What to claim next; a refusal answers an open request; None: nothing by itself."""
 
     def mutates(self, operation: str) -> bool:
         """It changes user objects: once dispatched it is proven, never repeated."""

@@ -15,13 +15,16 @@ from typing import Any
 
 import pytest
 
-from ptahk.engine.model.resource import API_VERSION, SCHEMA
+from ptahk.backends.kube.client import Client
+from ptahk.backends.kube.watches import Watches
+from ptahk.engine.model.resource import API_VERSION, CONFIG_MAP, SCHEMA
+from ptahk.engine.ports import Key
 from tests.kit import clusters, servers
 from tests.kit.clusterfixtures import create_namespace
 from tests.kit.controlplane import ControlPlane
 from tests.kit.presence import present
 from tests.kit.rawapi import RawApi, resources
-from tests.kit.serving import COORDINATION, IDENTITY, Served, holder, install
+from tests.kit.serving import COORDINATION, GROUPS, IDENTITY, Served, holder, install
 from tests.kit.waiting import until
 
 Start = Callable[..., Served]
@@ -188,6 +191,28 @@ def test_an_object_that_cannot_be_read_stops_nobody(start: Start, bed: Bed) -> N
     until(lambda: bed.claim("db").get("jobUid"), "the other's Job")
     name = 'ptahk_resources{kind="PtahSchema",phase="Unreadable"}'
     until(lambda: replica.metric(name) == 1.0, "the count")
+
+
+def test_config_maps_are_watched_without_their_data(plane: ControlPlane, bed: Bed) -> None:
+    client = Client.load(plane.kubeconfig(IDENTITY, GROUPS))
+    told: list[Key] = []
+    informer = Watches(client, (SCHEMA,)).make(told.append)[CONFIG_MAP]
+    informer.start()
+    try:
+        assert informer.synced.wait(60)
+        key = Key(CONFIG_MAP, bed.namespace, "declared")
+        where = f"--namespace={bed.namespace}"
+        plane.kubectl("create", "configmap", "declared", "--from-literal=a.sql=x", where)
+        until(lambda: told.count(key) == 1, "the new ConfigMap")
+        document = informer.get(key)
+        assert document is not None and "data" not in document
+        patch = json.dumps({"data": {"a.sql": "y"}})
+        plane.kubectl("patch", "configmap", "declared", f"--patch={patch}", where)
+        until(lambda: told.count(key) == 2, "its change")
+        assert informer.poison() == ()
+    finally:
+        informer.stop()
+        client.close()
 
 
 def test_an_api_server_that_goes_away_and_comes_back(

@@ -48,6 +48,7 @@ class Informer:
     :param on_change: given the key of every change, in the informer's thread; must not block.
     :param namespace: None: all.
     :param check: why an object cannot be read into the model (``poison``).
+    :param metadata_only: of each object its metadata alone is asked for and kept.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Informer:
         kinds: Mapping[str, Kind] = KINDS,
         check: Callable[[Document], str | None] = model_fault,
         timing: Timing | None = None,
+        metadata_only: bool = False,
     ) -> None:
         self.synced = threading.Event()
         """Set once the first list was taken over."""
@@ -69,6 +71,7 @@ class Informer:
         self._namespace = namespace
         self._labels = labels
         self._timing = timing or Timing()
+        self._form = "PartialObjectMetadata" if metadata_only else None
         self._cache = Cache(self._kind, on_change, check)
         self._cancel = Cancel()
         self._stopping = threading.Event()
@@ -146,7 +149,12 @@ class Informer:
         began = time.monotonic()
         number = self._cache.begin_list()
         items, version = list_all(
-            self._client, self._kind, self._namespace, self._labels, cancel=self._cancel
+            self._client,
+            self._kind,
+            self._namespace,
+            self._labels,
+            cancel=self._cancel,
+            accept=self._accept("List"),
         )
         self._cache.replace(items, number)
         self._fresh_at = max(self._fresh_at, began)
@@ -188,6 +196,7 @@ class Informer:
             timeout_s=max(1, math.ceil(timeout_s)),
             idle_s=self._timing.idle_s,
             cancel=self._cancel,
+            accept=self._accept(),
         ) as stream:
             for event in events(stream, what):
                 if event["type"] == "ERROR":
@@ -199,6 +208,12 @@ class Informer:
                 place.move(event["object"])
                 self._fresh_at = time.monotonic()
                 self._last_fault = ""
+
+    def _accept(self, suffix: str = "") -> str | None:
+        """The form of the objects that is asked for; None: whole."""
+        if self._form is None:
+            return None
+        return f"application/json;as={self._form}{suffix};g=meta.k8s.io;v=v1"
 
     def _failed(self, error: Exception) -> None:
         """Wait before the next try: longer each time, never in step with others."""

@@ -99,8 +99,12 @@ def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
 def watch(
     client: Client, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None, *,
     since: str, timeout_s: int, idle_s: float | None = None, cancel: Cancel | None = None,
+    accept: str | None = None,
 ) -> Stream:  # fmt: skip
-    """What happens after ``since``, with bookmarks; the server ends it after ``timeout_s``."""
+    """What happens after ``since``, with bookmarks; the server ends it after ``timeout_s``.
+
+    :param accept: another form of the objects than the whole ones.
+    """
     query = {
         "watch": "true",
         "resourceVersion": since,
@@ -114,6 +118,7 @@ def watch(
         bytes_max=WATCH_BYTES_MAX,
         idle_s=idle_s,
         cancel=cancel,
+        accept=accept,
     )
 
 

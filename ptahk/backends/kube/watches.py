@@ -6,7 +6,7 @@ from typing import Final
 from ptahk.backends.kube.census import CensusIndex
 from ptahk.backends.kube.client import Client
 from ptahk.backends.kube.informer import Informer
-from ptahk.engine.model.resource import APPROVAL, PLAN
+from ptahk.engine.model.resource import APPROVAL, CONFIG_MAP, PLAN
 from ptahk.engine.ports import Document, Key
 
 JOB_LABELS: Final = {"app.kubernetes.io/managed-by": "ptahk"}
@@ -30,6 +30,10 @@ class Watches:
         """The informers by kind, not started."""
         for kind in (*self._resources, PLAN, APPROVAL):
             self._made[kind] = Informer(self._client, kind, on_change=changed)
+        # People's ConfigMaps hold declarations, and much else that is none of ours to keep.
+        self._made[CONFIG_MAP] = Informer(
+            self._client, CONFIG_MAP, on_change=changed, metadata_only=True
+        )
         self._made["Job"] = Informer(self._client, "Job", on_change=changed, labels=JOB_LABELS)
         self._census = CensusIndex(*(self._made[kind] for kind in self._resources))
         return self._made

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptahk.engine.families.schema import jobs, results, wanted
-from ptahk.engine.family import Proposal, Reading, Summary, Verdict
+from ptahk.engine.family import Later, Proposal, Reading, Summary, Verdict
 from ptahk.engine.model.claim import Claim, PendingObservation
 from ptahk.engine.model.outcome import Refusal
 from ptahk.engine.model.resource import SCHEMA, SchemaSpec, parse_spec
@@ -21,7 +21,7 @@ class SchemaFamily:
     def parse_spec(self, document: Any) -> SchemaSpec:
         return parse_spec(document)
 
-    def next_operation(self, s: Snapshot) -> Proposal | Refusal | None:
+    def next_operation(self, s: Snapshot) -> Proposal | Refusal | Later | None:
         return wanted.next_operation(s)
 
     def mutates(self, operation: str) -> bool:

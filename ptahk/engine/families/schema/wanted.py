@@ -1,11 +1,11 @@
 """What a PtahSchema wants next, with what, and what speaks against it."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ptahk.engine import approval, gates
-from ptahk.engine.family import Proposal
+from ptahk.engine.family import Later, Proposal
 from ptahk.engine.model.claim import Claim
 from ptahk.engine.model.fields import FieldError, parse_time, write
 from ptahk.engine.model.outcome import Refusal
@@ -46,7 +46,7 @@ def policy_binding(spec: SchemaSpec) -> PolicyBinding:
     )
 
 
-def next_operation(s: Snapshot) -> Proposal | Refusal | None:
+def next_operation(s: Snapshot) -> Proposal | Refusal | Later | None:
     """An open request first; otherwise, where resources act by themselves, what is due."""
     request = s.open_request
     if request is not None:
@@ -100,7 +100,7 @@ def _outdated_refusal(s: Snapshot, request: str) -> bool:
     return gates.first(s, gates.MUTATION) is not None or _database(s, s.plan) is not None
 
 
-def _automatic(s: Snapshot) -> Proposal | Refusal | None:
+def _automatic(s: Snapshot) -> Proposal | Refusal | Later | None:
     """Plan when inputs or the scope moved, apply what may be applied, observe when it is time."""
     if s.source is None:
         return _no_source(s)
@@ -120,11 +120,21 @@ def _automatic(s: Snapshot) -> Proposal | Refusal | None:
         if not _fresh(s, None):
             return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=True))
         return Proposal(APPLY, apply_inputs(s, s.plan))
+    due = _observation_due(s, plan, seen)
+    if due is not None and s.now >= due:
+        return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=False))
+    retry = _retry_at(s, s.plan) if plan["statements"] and s.plan is not None else None
+    moments = [moment for moment in (due, retry) if moment is not None and moment > s.now]
+    return Later(min(moments)) if moments else None
+
+
+def _observation_due(
+    s: Snapshot, plan: Mapping[str, Any], seen: Mapping[str, Any] | None
+) -> datetime | None:
+    """An interval after the database was looked at last; None: there is no interval."""
     interval = spec_of(s).interval * _jitter(s.uid)
     last = max(plan["time"], seen["time"]) if seen is not None else plan["time"]
-    if interval and s.now >= parse_time(last) + timedelta(seconds=interval):
-        return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=False))
-    return None
+    return parse_time(last) + timedelta(seconds=interval) if interval else None
 
 
 def _gone(s: Snapshot) -> bool:
@@ -146,11 +156,16 @@ def _may_apply(s: Snapshot, plan: Plan) -> bool:
         return True
     if approval_needed(spec, plan):
         return False
+    retry = _retry_at(s, plan)
+    return retry is None or s.now >= retry
+
+
+def _retry_at(s: Snapshot, plan: Plan) -> datetime | None:
+    """Until when a plan that was applied already is not applied again; None: it was not."""
     last = next((item for item in reversed(s.status.history) if item.type == APPLY), None)
     if last is None or last.plan != plan.spec.fingerprint:
-        return True
-    pause = timedelta(seconds=spec.execution.failure_retry_interval)
-    return s.now >= last.finish_time + pause
+        return None
+    return last.finish_time + timedelta(seconds=spec_of(s).execution.failure_retry_interval)
 
 
 def approval_needed(spec: SchemaSpec, plan: Plan) -> bool:
