@@ -122,6 +122,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"tests left out: {left_out.total()}")
     for reason, number in sorted(left_out.items()):
         terminalreporter.write_line(f"  {number} x {reason}")
+    for line in _simulated(terminalreporter):
+        terminalreporter.write_line(line)
+
+
+def _simulated(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """What the simulator's seeds covered, over all workers."""
+    texts = [
+        str(text)
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, text in report.user_properties
+        if name == "simulated"
+    ]
+    if not texts:
+        return []
+    from tests.sim import campaign  # the engine: only where it was simulated
+
+    return campaign.summary(texts)
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,12 @@
 N`` replays one seed and prints everything that happened in it.
 """
 
+import json
 import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from tests.kit.auditor import Violation
 from tests.sim import points
@@ -19,6 +20,8 @@ SHARES = {
     "success": 0.30, "unknown, then resolved": 0.20, "failed": 0.10, "refused": 0.10,
     "frozen": 0.10,
 }  # fmt: skip
+PROPERTY = "simulated"
+"""Under this name a test's report carries what its seeds covered."""
 HITS = 1000
 """Of every named crash point, in a campaign of at least 20,000 seeds."""
 
@@ -45,6 +48,18 @@ class Coverage:
         self.hits += other.hits
         self.acts += other.acts
         self.failures += other.failures
+
+    def text(self) -> str:
+        """JSON, for another process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> "Coverage":
+        """The inverse of ``text``."""
+        found = cls(**json.loads(text))
+        for name in ("outcomes", "hits", "acts"):
+            setattr(found, name, Counter(getattr(found, name)))
+        return found
 
 
 def replay(seed: int) -> str:
@@ -135,3 +150,11 @@ def timed(first: int, count: int, jobs: int) -> int:
     for problem in problems:
         print(f"FAILED: {problem}")
     return 1 if problems else 0
+
+
+def summary(texts: Iterable[str]) -> list[str]:
+    """What the seeds of a test run covered together; nothing where there were none."""
+    whole = Coverage()
+    for text in texts:
+        whole.add(Coverage.of(text))
+    return lines(whole)[:-1] if whole.seeds else []

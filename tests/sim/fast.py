@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ptahk.engine import gather, perform
+from ptahk.engine import gather, peers, perform
 from ptahk.engine.families import schema
 from ptahk.engine.model import fields
 from ptahk.engine.model import lease as leases
@@ -54,6 +54,8 @@ class Parses:
 STATUSES = Parses()
 LEASES = Parses()
 SPECS = Parses()
+PLANS = Parses()
+"""And approvals."""
 ENTRIES = Parses()
 """Of a history: most of a status's text, and twenty operations old."""
 _WRITTEN = Parses()
@@ -93,6 +95,9 @@ def parsing_once() -> Iterator[None]:
     """The engine's parsers remember, for the time of one seed."""
     places: list[tuple[Any, str, Callable[..., Any]]] = [
         (gather, "parse", STATUSES.once(gather.parse)),
+        (peers, "parse", STATUSES.once(peers.parse)),
+        (gather, "parse_plan", PLANS.once(gather.parse_plan)),
+        (gather, "parse_approval", PLANS.once(gather.parse_approval)),
         (leases, "parse", LEASES.once(leases.parse)),
         (schema, "parse_spec", SPECS.once(schema.parse_spec)),
         (perform, "render", _rendered(perform.render)),
@@ -105,5 +110,5 @@ def parsing_once() -> Iterator[None]:
     finally:
         for module, name, parse in real:
             setattr(module, name, parse)
-        for parses in (STATUSES, LEASES, SPECS, ENTRIES, _WRITTEN):
+        for parses in (STATUSES, LEASES, SPECS, PLANS, ENTRIES, _WRITTEN):
             parses.clear()
