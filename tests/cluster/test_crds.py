@@ -16,15 +16,14 @@ from ptahk.engine.model.resource import PLAN
 from ptahk.engine.model.status import render
 from tests.kit.controlplane import Cluster
 from tests.kit.manifests import APPROVAL, BAD, BARE, GOOD, SCHEMA, Bad
-from tests.kit.rawapi import Answered, RawApi, install_crds, resources
+from tests.kit.rawapi import Answered, RawApi, resources
 from tests.kit.scenario import PASSES_MAX, Scenario, scenario
 
 
 @pytest.fixture(scope="session")
-def api(control_plane: Cluster) -> RawApi:
+def api(served: Cluster) -> RawApi:
     """The API server, with the CRDs installed."""
-    install_crds(control_plane)
-    return RawApi(control_plane)
+    return RawApi(served)
 
 
 def documents(text: str, namespace: str) -> Iterator[dict[str, Any]]:
