@@ -336,7 +336,13 @@ def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
 
         def jobs(over: Client) -> KubeJobs:
             policy = cluster.image_pull_policy
-            return KubeJobs(over, image=cluster.image, image_pull_policy=policy, clock=clock)
+            return KubeJobs(
+                over,
+                image=cluster.image,
+                image_pull_policy=policy,
+                clock=clock,
+                timeout_s=cluster.call_s,
+            )
 
         passes = client()
         watches = Watches(client(), tuple(FAMILIES))

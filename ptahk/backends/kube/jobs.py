@@ -47,6 +47,8 @@ class KubeJobs:
     :param image: of every operation's Pod, by digest.
     :param argv: the container's command before ``--job DIRECTORY`` (tests).
     :param read_s: how long ``collect`` may take.
+    :param timeout_s: outer deadline of one write: a manager that lost its lead has none under way
+        when another may lead (C-13.1).
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class KubeJobs:
         clock: Clock,
         argv: tuple[str, ...] = RUNNER_ARGV,
         read_s: float = READ_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._client = client
         self._clock = clock
         self._settings = PodSettings(image, image_pull_policy, argv=argv)
         self._read_s = read_s
+        self._timeout_s = timeout_s
 
     @property
     def creation_certain(self) -> bool:
@@ -73,7 +77,9 @@ class KubeJobs:
         """Exactly one POST."""
         document = pod.job(order, self._settings)
         path = _JOB.path(order.namespace)
-        answer = self._client.request("POST", path, query=_WRITER, body=document)
+        answer = self._client.request(
+            "POST", path, query=_WRITER, body=document, timeout_s=self._timeout_s
+        )
         made = answer.document()
         fault = _fault(made, order.namespace, order.name)
         if fault is not None:
@@ -100,6 +106,7 @@ class KubeJobs:
             _JOB.path(namespace, name),
             query=_WRITER,
             body={"metadata": seen, "spec": {"ttlSecondsAfterFinished": ttl_s}},
+            timeout_s=self._timeout_s,
             content_type="application/merge-patch+json",
         )
 

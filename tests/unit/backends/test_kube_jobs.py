@@ -227,6 +227,22 @@ def test_a_create_without_an_answer_is_never_sent_again(
     assert len(bed.server.requests) == 1
 
 
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_a_write_ends_at_the_deadline_that_its_owner_gave_it(bed: Bed, method: str) -> None:
+    """What a manager sends may not outlast its lead by more than one call (C-13.1)."""
+    port = KubeJobs(bed.client, image=IMAGE, clock=SystemClock(), timeout_s=0.3)
+    if method == "PATCH":
+        port.create(order())
+    bed.api.faults[f"{method} jobs"] = lambda request, reply: reply.hang()
+    began = time.monotonic()
+    with pytest.raises(Indeterminate):
+        if method == "POST":
+            port.create(order())
+        else:
+            port.expire("team", NAME, "job-uid", 300)
+    assert time.monotonic() - began < 3.0
+
+
 def test_a_create_cannot_be_disproved_here(bed: Bed) -> None:
     assert bed.jobs.creation_certain is False
 
