@@ -1,6 +1,6 @@
 # Every target works in a fresh checkout: it sets up what it needs first. See docs/testing.md.
 .DEFAULT_GOAL := help
-.PHONY: help demo test set-up controlplane lint format verify generate suites sim bench completions clean
+.PHONY: help demo test set-up controlplane lint format verify generate suites sim mutants bench completions clean
 
 PYTHON_IN := .venv/bin/python
 # Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
@@ -67,6 +67,9 @@ suites: ## Only the tests, without the checks
 
 sim: ## A campaign of the simulator: make sim SEEDS=20000
 	$(PYTHON_IN) -m tests.sim --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
+
+mutants: ## Hunt every planted bug of the engine, alone and in pairs
+	$(PYTHON_IN) -m tests.sim.hunt --jobs $(JOBS)
 
 bench: ## The figures of docs/performance.md; fails where a bound is missed
 	@scripts/set-up dev

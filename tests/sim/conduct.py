@@ -207,6 +207,7 @@ class Conduct:
             dropped = now.outcome.reason in {*NO_RESULT, "Superseded"}
             _need(13, dropped, "a result was believed that is not its executor's (C-5.1)")
         if was.type in self.manager.site.auditor.mutating:
+            _need(23, owed is not None, "a mutation ended without its proof owed")
             assert owed is not None
             self._counted(owed)
             unsure = now.outcome.reason in ("JobMissing", "JobForeign") and was.job_uid is None

@@ -159,8 +159,13 @@ def hunt_all(jobs: Sequence[tuple[str, ...]], processes: int) -> Iterator[Catch]
 
 
 def _singles(processes: int) -> list[Catch]:
-    found = {catch.names[0]: catch for catch in hunt_all([(m.name,) for m in MUTANTS], processes)}
-    return [found[mutant.name] for mutant in MUTANTS]
+    """Each alone; a row of the table as soon as it is known."""
+    found = []
+    for catch in hunt_all([(mutant.name,) for mutant in MUTANTS], processes):
+        seeds = "-" if catch.seed is None else str(catch.tried)
+        print(f"{catch.names[0]:44} {seeds:>5}  {catch.by[:100] or 'SURVIVED'}", flush=True)
+        found.append(catch)
+    return found
 
 
 def campaign(processes: int, *, refresh: bool) -> int:
@@ -169,9 +174,6 @@ def campaign(processes: int, *, refresh: bool) -> int:
     if refresh:
         KILLERS.write_text("{}\n")
     singles = _singles(processes)
-    for catch in singles:
-        seeds = "-" if catch.seed is None else str(catch.tried)
-        print(f"{catch.names[0]:44} {seeds:>5}  {catch.by[:100] or 'SURVIVED'}", flush=True)
     survivors = [catch for catch in singles if catch.seed is None]
     print(f"{len(singles)} alone, {len(survivors)} survived; {time.perf_counter() - begun:.0f} s")
     if refresh:
