@@ -215,6 +215,12 @@ def _fault(document: Document, namespace: str | None, name: str) -> str | None:
     return None if same else "it is another one"
 
 
+def _recorded_before(status: Mapping[str, Any]) -> bool:
+    """The instance before the present one can still be named."""
+    last = (status.get("lastState") or {}).get("terminated")
+    return isinstance(last, dict) and bool(last.get("containerID"))
+
+
 class _Reading:
     """One reading of one Pod's result, with one deadline.
 
@@ -245,6 +251,9 @@ class _Reading:
         if not status.get("containerID") or terminated.get("reason") == "ContainerStatusUnknown":
             return Lost("the container's record is gone")
         said = str(terminated.get("message") or "").encode() or None
+        if status.get("restartCount") and not _recorded_before(status):
+            # Its kubelet refuses to read it then, for good: there may have been another frame.
+            return Lost("the record of its container's earlier start is gone", said)
         try:
             log = self._log(namespace, owned.name, status)
         except PortError as error:

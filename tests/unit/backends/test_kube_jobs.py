@@ -129,7 +129,9 @@ def owner(**changes: Any) -> dict[str, Any]:
 def ran(name: str = "p1", *, message: str = SUMMARY, restarts: int = 0, **more: Any) -> Any:
     """A Pod whose container has ended."""
     state = {"terminated": {"exitCode": 0, "message": message, "reason": "Completed"}}
-    return pod(name, [status(state, restartCount=restarts)], "Succeeded", **more)
+    before = {"terminated": {"exitCode": 137, "containerID": "containerd://earlier"}}
+    last = {"lastState": before} if restarts else {}
+    return pod(name, [status(state, restartCount=restarts, **last)], "Succeeded", **more)
 
 
 def status(state: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -491,6 +493,19 @@ def test_a_container_that_ran_twice_shows_both(bed: Bed) -> None:
         reply.status(400, "BadRequest") if "previous" in request.query else reply.body(200, FRAME)
     )
     assert isinstance(bed.collect(), NotYet)
+
+
+@pytest.mark.parametrize("last", [{}, {"terminated": {"exitCode": 137, "containerID": ""}}])
+def test_an_earlier_start_without_a_record_cannot_be_waited_for(bed: Bed, last: Any) -> None:
+    """A kubelet answers 400 to its log for ever: only the ledger knows what it did (C-5.5)."""
+    again = ran(restarts=1)
+    again["status"]["containerStatuses"][0]["lastState"] = last
+    bed.ended(again)
+    bed.api.log = lambda request, reply: (
+        reply.status(400, "BadRequest") if "previous" in request.query else reply.body(200, FRAME)
+    )
+    found = bed.collect()
+    assert isinstance(found, Lost) and found.termination == SUMMARY.encode()
 
 
 def test_a_container_that_is_started_again_meanwhile_is_read_again(bed: Bed) -> None:
