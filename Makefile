@@ -1,6 +1,6 @@
 # Every target works in a fresh checkout: it sets up what it needs first. See docs/testing.md.
 .DEFAULT_GOAL := help
-.PHONY: help demo test set-up controlplane lint format verify generate suites sim mutants bench completions clean
+.PHONY: help demo test set-up controlplane images test-kind lint format verify generate suites sim mutants bench completions clean
 
 PYTHON_IN := .venv/bin/python
 # Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
@@ -39,6 +39,13 @@ set-up: ## Make .venv and get the servers that the tests need
 
 controlplane: ## Build the Kubernetes of the tests: ten minutes, once per machine and version
 	@$(PYTHON_IN) -m tests.kit.gobuild
+
+images: ## Build the images of the Dockerfile as the tests do, without a registry
+	@$(PYTHON_IN) -m tests.kit.images
+
+test-kind: ## The cluster suites on a kind cluster (needs Docker and kind), removed afterwards
+	@scripts/set-up dev
+	@scripts/test-kind
 
 lint: ## ruff, mypy and the import contracts
 	$(PYTHON_IN) -m ruff check .

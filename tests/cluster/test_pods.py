@@ -52,9 +52,9 @@ def test_the_executor_image_holds_no_kubernetes_client(cluster: PodCluster, name
 def test_the_manager_image_holds_what_the_manager_needs(
     cluster: PodCluster, namespace: str
 ) -> None:
-    modules = ("yaml", "typer", "ptahk.commands", "pip")
+    modules = ("kubernetes", "yaml", "typer", "ptahk.serve", "pip")
     told = _probe(cluster, namespace, "manager", *modules)
-    assert told["found"] == ["yaml", "typer", "ptahk.commands"]
+    assert told["found"] == ["kubernetes", "yaml", "typer", "ptahk.serve"]
     assert told["uid"] == 65532
 
 

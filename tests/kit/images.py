@@ -29,6 +29,7 @@ from tests.kit.installs import ServerMissing, cache_root
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("executor", "manager")
+_REPOSITORY = "ptahk.test"
 _CONTEXT = (
     "Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "ptahk",
 )  # fmt: skip
@@ -68,18 +69,26 @@ def _say(text: str) -> None:
     print(f"images: {text}", file=sys.stderr, flush=True)
 
 
+_held: list[int] = []
+"""The lock's descriptor. Programs inherit it, so that one which outlives us keeps the lock."""
+
+
 @contextmanager
 def _lock() -> Iterator[None]:
     cache_root().mkdir(parents=True, exist_ok=True)
     with (cache_root() / "images.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        _held.append(handle.fileno())
+        try:
+            yield
+        finally:
+            _held.clear()
 
 
 def _run(what: str, argv: list[str], *, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         argv, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL, pass_fds=_held,
     )  # fmt: skip
     if done.returncode:
         words = (done.stderr + done.stdout).strip()[-2000:]
@@ -191,7 +200,11 @@ class _Buildah:
         """Start anew when layers of old sources fill the cache."""
         size = _run("du", ["du", "--summarize", "--bytes", str(self._store)]).split()[0]
         if int(size) > _STORE_BYTES_MAX:
-            shutil.rmtree(self._store)
+            self.empty()
+
+    def empty(self) -> None:
+        """Forget every layer."""
+        shutil.rmtree(self._store, ignore_errors=True)
 
     def base(self, archive: Path) -> str:
         """Name of the image whose root is the archive."""
@@ -208,34 +221,49 @@ def _build(context: Path, folder: Path) -> None:
     base, wheels = _base(), _wheels(context)
     buildah = _Buildah()
     buildah.empty_when_large()
-    base_name = buildah.base(base)
     partial = Path(tempfile.mkdtemp(dir=_cache(), prefix="partial-"))
-    images = {}
+    try:
+        _build_all(buildah, context, base, wheels, folder.name, partial)
+    except RuntimeError as error:
+        # A build that was killed may leave layers in the store that it names and does not hold.
+        _say(f"once more, with an empty store: {error}")
+        buildah.empty()
+        _build_all(buildah, context, base, wheels, folder.name, partial)
+    known = {}
     for target in TARGETS:
-        _say(f"building {target}")
-        repository = f"ptahk.test/{target}"
-        tag = f"{repository}:{folder.name}"
-        buildah(
-            "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull-never",
-            "--volume", f"{wheels}:/{wheels.name}:ro", "--build-arg", f"BASE={base_name}",
-            "--build-arg", "PIP_NO_INDEX=1", "--build-arg", f"PIP_FIND_LINKS=/{wheels.name}",
-            "--target", target, "--tag", tag, "--file", str(context / "Dockerfile"), str(context),
-        )  # fmt: skip
-        archive = partial / f"{target}.tar"
-        buildah("push", "--quiet", "--compression-level", "1", tag, f"oci-archive:{archive}:{tag}")
-        with tarfile.open(archive) as tar:
+        with tarfile.open(partial / f"{target}.tar") as tar:
             index = tar.extractfile("index.json")
             assert index is not None
             digest = json.load(index)["manifests"][0]["digest"]
-        images[target] = Image(repository, digest, str(folder / archive.name))
-    known = {target: asdict(image) for target, image in images.items()}
+        archive = str(folder / f"{target}.tar")
+        known[target] = asdict(Image(f"{_REPOSITORY}/{target}", digest, archive))
     (partial / "images.json").write_text(json.dumps(known))
     partial.rename(folder)
 
 
+def _build_all(
+    buildah: _Buildah, context: Path, base: Path, wheels: Path, tag: str, out: Path
+) -> None:
+    base_name = buildah.base(base)
+    for target in TARGETS:
+        _say(f"building {target}")
+        name = f"{_REPOSITORY}/{target}:{tag}"
+        buildah(
+            "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull-never",
+            "--volume", f"{wheels}:/{wheels.name}:ro", "--build-arg", f"BASE={base_name}",
+            "--build-arg", "PIP_NO_INDEX=1", "--build-arg", f"PIP_FIND_LINKS=/{wheels.name}",
+            "--target", target, "--tag", name, "--file", str(context / "Dockerfile"), str(context),
+        )  # fmt: skip
+        archive = out / f"{target}.tar"
+        archive.unlink(missing_ok=True)
+        buildah(
+            "push", "--quiet", "--compression-level", "1", name, f"oci-archive:{archive}:{name}"
+        )
+
+
 def _forget_old() -> None:
     built = sorted(_cache().glob("built-*"), key=lambda path: path.stat().st_mtime)
-    for old in built[:-_KEPT]:
+    for old in [*built[:-_KEPT], *_cache().glob("partial-*")]:
         shutil.rmtree(old)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import textwrap
@@ -195,7 +196,7 @@ def _start_containerd(plane: ControlPlane, network: Guests) -> None:
     plane.component("containerd").create(
         ["containerd", "--config", str(folder / "containerd.toml")], inside=_init(plane)
     )
-    until(lambda: _containerd_ready(plane), "containerd to be ready")
+    until(lambda: containerd_ready(plane), "containerd to be ready")
 
 
 def socket(plane: ControlPlane) -> Path:
@@ -214,7 +215,18 @@ def ctr(plane: ControlPlane, *arguments: str) -> str:
     return done.stdout
 
 
-def _containerd_ready(plane: ControlPlane) -> bool:
+def run_inside(plane: ControlPlane, container: str, *argv: str) -> str:
+    """What a command prints that runs inside a container, as an intruder on the node would."""
+    fifos = plane.path / "fifos"
+    fifos.mkdir(exist_ok=True)
+    name = f"exec-{secrets.token_hex(4)}"
+    return ctr(
+        plane, "tasks", "exec", "--fifo-dir", str(fifos), "--exec-id", name, container, *argv
+    )
+
+
+def containerd_ready(plane: ControlPlane) -> bool:
+    """Whether containerd answers."""
     plane.component("containerd").check()
     try:
         ctr(plane, "version")
