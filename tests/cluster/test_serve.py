@@ -9,7 +9,6 @@ import json
 import secrets
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import pytest
 
 from ptahk.backends.kube.client import Client
 from ptahk.backends.kube.watches import Watches
-from ptahk.engine.model.resource import API_VERSION, CONFIG_MAP, SCHEMA
+from ptahk.engine.model.resource import CONFIG_MAP, SCHEMA
 from ptahk.engine.ports import Key
-from tests.kit import clusters, servers
-from tests.kit.clusterfixtures import create_namespace
+from tests.kit import clusters, servers, servingbed
 from tests.kit.controlplane import ControlPlane
 from tests.kit.presence import present
-from tests.kit.rawapi import RawApi, resources
+from tests.kit.rawapi import resources
 from tests.kit.serving import COORDINATION, GROUPS, IDENTITY, Served, holder, install
+from tests.kit.servingbed import Bed
 from tests.kit.waiting import until
 
 Start = Callable[..., Served]
@@ -52,45 +51,9 @@ def start(plane: ControlPlane, tmp_path: Path) -> Iterator[Start]:
         replica.end()
 
 
-@dataclass
-class Bed:
-    """One namespace, with what a controller-manager would put there."""
-
-    api: RawApi
-    namespace: str
-
-    def make(self, name: str = "db", **spec: Any) -> None:
-        target = {"engine": "postgresql", "coordinationKey": f"{self.namespace}/{name}",
-                  "urlFrom": {"name": "db"}}  # fmt: skip
-        whole = {"target": target, "desired": {"inline": "create table a (id int);"}} | spec
-        document = {"apiVersion": API_VERSION, "kind": SCHEMA, "metadata": {"name": name}}
-        answer = self.api.make(document | {"spec": whole}, self.namespace)
-        assert answer.status == 201, answer.message
-
-    def stored(self, name: str = "db") -> dict[str, Any]:
-        return self.api.call("GET", resources(SCHEMA, self.namespace, name)).document
-
-    def claim(self, name: str = "db") -> dict[str, Any]:
-        status = self.stored(name).get("status") or {}
-        found: dict[str, Any] = status.get("activeOperation") or {}
-        return found
-
-    def jobs(self) -> list[dict[str, Any]]:
-        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
-        found: list[dict[str, Any]] = self.api.call("GET", path).document["items"]
-        return found
-
-    def reasons(self) -> list[str]:
-        path = f"/api/v1/namespaces/{self.namespace}/events"
-        return [item["reason"] for item in self.api.call("GET", path).document["items"]]
-
-
 @pytest.fixture
 def bed(plane: ControlPlane) -> Bed:
-    name = create_namespace(plane)
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    plane.kubectl("create", f"--namespace={name}", "--filename=-", stdin=json.dumps(account))
-    return Bed(RawApi(plane), name)
+    return servingbed.make(plane)
 
 
 def test_from_a_resource_to_its_first_job(start: Start, bed: Bed) -> None:

@@ -46,13 +46,13 @@ class Served:
     log: Path
     image: str = NO_IMAGE
     unguarded: bool = True
-    url: str = ""
-    """Another way to the API server, such as a fault proxy."""
+    kubeconfig: Path | None = None
+    """Another way to the API server, such as a fault proxy; none: straight to it."""
     lease: str = LEASE
     process: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        kubeconfig = self.cluster.kubeconfig(IDENTITY, GROUPS, url=self.url)
+        kubeconfig = self.kubeconfig or self.cluster.kubeconfig(IDENTITY, GROUPS)
         command = [
             sys.executable, "-m", "ptahk", "serve", "--kubeconfig", str(kubeconfig),
             "--coordination-namespace", COORDINATION, "--image", self.image,

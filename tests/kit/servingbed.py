@@ -1,0 +1,111 @@
+"""A namespace for ``ptahk serve`` on a control plane without controllers or nodes.
+
+The test is what the cluster lacks: ``finish`` does what Job controller and kubelet would.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ptahk.backends.kube.pod import CONTAINER
+from ptahk.engine.model.fields import parse_time
+from ptahk.engine.model.lease import HOLDER
+from ptahk.engine.model.resource import API_VERSION, SCHEMA
+from tests.kit.clusterfixtures import create_namespace
+from tests.kit.controlplane import Cluster
+from tests.kit.rawapi import RawApi, resources
+from tests.kit.serving import COORDINATION
+
+_MERGE = "application/merge-patch+json"
+_THEN = "2026-01-01T00:00:00Z"
+
+
+def make(cluster: Cluster) -> Bed:
+    """A fresh namespace with the ServiceAccount that a controller-manager would put there."""
+    name = create_namespace(cluster)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    cluster.kubectl("create", f"--namespace={name}", "--filename=-", stdin=json.dumps(account))
+    return Bed(RawApi(cluster), name)
+
+
+@dataclass
+class Bed:
+    """One namespace, with what a controller-manager would put there."""
+
+    api: RawApi
+    namespace: str
+
+    def make(self, name: str = "db", **spec: Any) -> None:
+        target = {"engine": "postgresql", "coordinationKey": f"{self.namespace}/{name}",
+                  "urlFrom": {"name": "db"}}  # fmt: skip
+        whole = {"target": target, "desired": {"inline": "create table a (id int);"}} | spec
+        document = {"apiVersion": API_VERSION, "kind": SCHEMA, "metadata": {"name": name}}
+        answer = self.api.make(document | {"spec": whole}, self.namespace)
+        assert answer.status == 201, answer.message
+
+    def stored(self, name: str = "db") -> dict[str, Any]:
+        return self.api.call("GET", resources(SCHEMA, self.namespace, name)).document
+
+    def claim(self, name: str = "db") -> dict[str, Any]:
+        status = self.stored(name).get("status") or {}
+        found: dict[str, Any] = status.get("activeOperation") or {}
+        return found
+
+    def jobs(self) -> list[dict[str, Any]]:
+        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+        found: list[dict[str, Any]] = self.api.call("GET", path).document["items"]
+        return found
+
+    def reasons(self) -> list[str]:
+        path = f"/api/v1/namespaces/{self.namespace}/events"
+        return [item["reason"] for item in self.api.call("GET", path).document["items"]]
+
+    def ages_of_leases_s(self) -> list[float]:
+        """Seconds since each held realm Lease of this namespace's resources was renewed."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{COORDINATION}/leases"
+        found = []
+        for item in self.api.call("GET", path).document["items"]:
+            holder = (item["metadata"].get("annotations") or {}).get(HOLDER)
+            if holder is not None and json.loads(holder)["namespace"] == self.namespace:
+                renewed = parse_time(item["spec"]["renewTime"])
+                found.append((datetime.now(UTC) - renewed).total_seconds())
+        return found
+
+    def finish(self, job: dict[str, Any]) -> None:
+        """A Pod of this Job ran to its end, and the Job with it. Its log is nowhere."""
+        metadata, template = job["metadata"], job["spec"]["template"]
+        name = f"{metadata['name']}-pod"
+        owner = {
+            "apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"],
+            "uid": metadata["uid"], "controller": True,
+        }  # fmt: skip
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**template["metadata"], "name": name, "ownerReferences": [owner]},
+            "spec": template["spec"],
+        }
+        base = f"/api/v1/namespaces/{self.namespace}/pods"
+        self._good("POST", base, pod)
+        state = {"exitCode": 0, "startedAt": _THEN, "finishedAt": _THEN}
+        status = {
+            "name": CONTAINER, "containerID": "containerd://1", "image": "x", "imageID": "x",
+            "ready": False, "restartCount": 0, "state": {"terminated": state},
+        }  # fmt: skip
+        told = {"status": {"phase": "Succeeded", "containerStatuses": [status]}}
+        self._good("PATCH", f"{base}/{name}/status", told)
+        conditions = [
+            {"type": kind, "status": "True", "lastTransitionTime": _THEN}
+            for kind in ("SuccessCriteriaMet", "Complete")
+        ]
+        done = {"startTime": _THEN, "completionTime": _THEN, "succeeded": 1}
+        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{metadata['name']}/status"
+        self._good("PATCH", path, {"status": {**done, "conditions": conditions}})
+
+    def _good(self, method: str, path: str, body: dict[str, Any]) -> None:
+        kind = _MERGE if method == "PATCH" else "application/json"
+        answer = self.api.call(method, path, body, kind=kind)
+        assert answer.status in (200, 201), answer.message
