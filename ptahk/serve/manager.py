@@ -188,7 +188,11 @@ class Manager:
         """Renewals first, then the reader, then the workers."""
         self._elected = True
         for key in self._known():
-            self._note(key)
+            try:
+                self._note(key)
+            except Exception:
+                # F8, and the next leader would meet it too: one object stops no other.
+                LOG.exception("a resource could not be understood", extra=fields(key=key))
         self._start("renewer", self._settings.renewers, self.renewer.run)
         self._start("reader", 1, self.reconciler.reader.watch)
         self._start("worker", self._settings.workers, self.reconciler.work)

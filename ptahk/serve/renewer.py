@@ -77,13 +77,22 @@ class Renewer:
         while (key := self._queue.take()) is not None:
             at = None
             try:
-                at = self.look(key)
+                at = self._isolated(key)
             finally:
                 self._queue.give_back(key, at)
 
     def stop(self) -> None:
         """Renew nothing more. The Leases stay as they are (D17)."""
         self._queue.shut()
+
+    def _isolated(self, key: Key) -> float | None:
+        """Whatever one Lease does to its reader, the others are renewed in time (F8)."""
+        try:
+            return self.look(key)
+        except Exception:
+            self._metrics.renewals.labels("failed").inc()
+            LOG.exception("a renewal failed on a fault of our own", extra=fields(key=key))
+            return self._clock.monotonic() + FAILED_RETRY_S
 
     def look(self, key: Key) -> float | None:
         """Read one Lease and renew it where it is due; when to look again."""

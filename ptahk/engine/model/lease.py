@@ -72,7 +72,7 @@ def parse(document: dict[str, Any]) -> LeaseRecord | Malformed:
     version = str(metadata.get("resourceVersion", ""))
     try:
         return _parse(document, metadata, version)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return Malformed(version, str(error)[:200])
 
 

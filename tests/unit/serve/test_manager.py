@@ -3,6 +3,7 @@
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ptahk.engine.driver import FAMILIES
 from ptahk.engine.families.schema import SchemaFamily
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.model.snapshot import Snapshot
+from ptahk.engine.model.status import Status, render
 from ptahk.engine.ports import Key
 from tests.kit.replicas import Replica, Town
 from tests.kit.waiting import until
@@ -233,6 +235,25 @@ def test_a_poison_object_and_a_bug_stop_nobody_else(town: Town, start: Start) ->
     assert 'ptahk_passes_total{kind="PtahSchema",result="bug"}' in text
     assert 'ptahk_resources{kind="PtahSchema",phase="Unreadable"} 1.0' in text
     assert fetch(replica, "/healthz")[0] == 200
+
+
+class Unaccountable(SchemaFamily):
+    """A specification that no account can be kept of."""
+
+    def parse_spec(self, document: Any) -> Any:
+        if document["desired"]["inline"] == "y":
+            raise RuntimeError("a bug")
+        return super().parse_spec(document)
+
+
+def test_an_object_that_cannot_be_accounted_for_stops_no_leader(town: Town, start: Start) -> None:
+    document = town.objects.get(town.schema("bad", "y"))
+    steady = replace(Status(document["metadata"]["uid"]), phase="InSync")
+    town.objects.replace_status({**document, "status": render(steady)})
+    replica = start(families={**FAMILIES, SCHEMA: Unaccountable()})
+    town.phase(town.schema("db", "a"), "InSync")
+    assert fetch(replica, "/healthz")[0] == 200
+    assert replica.stop() == "stopped"
 
 
 def test_conflicting_claimants_are_counted_and_blocked(town: Town, start: Start) -> None:

@@ -216,6 +216,34 @@ def test_its_threads_renew_while_one_call_hangs() -> None:
         assert not thread.is_alive()
 
 
+def test_a_fault_of_our_own_stops_one_lease_and_no_thread() -> None:
+    bed = Bed()
+    keeps = [bed.keep(number) for number in range(2)]
+    first = digest.lease_name(digest.CoordinationDigest(keeps[0].realm))
+    bed.clock.advance(31)
+
+    def fate(call: Call) -> None:
+        if call.key.name == first:
+            raise RuntimeError("a bug")
+
+    bed.fate = fate
+    thread = threading.Thread(target=bed.renewer.run, daemon=True)
+    thread.start()
+    until(lambda: bed.age_s(keeps[1]) == 0, "the other one")
+    until(lambda: bed.count("failed") == 1, "the failure")
+    assert thread.is_alive() and bed.woken == []
+    bed.renewer.stop()
+    thread.join(30)
+
+
+def test_an_annotation_without_end_makes_a_lease_malformed() -> None:
+    bed = Bed()
+    keep = bed.keep(0)
+    document = bed.lease(keep)
+    document["metadata"]["annotations"][leases.HOLDER] = "[" * 100_000
+    assert isinstance(leases.parse(document), leases.Malformed)
+
+
 def test_a_released_lease_is_not_renewed_by_a_late_look() -> None:
     """Read, then released by a pass, then written: the write's precondition fails."""
     bed = Bed()
