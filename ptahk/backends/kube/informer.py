@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptahk.backends.kube.answers import Throttled, refusal_of
+from ptahk.backends.kube.answers import Expired, Throttled, refusal_of
 from ptahk.backends.kube.cache import Cache, Observer, model_fault
 from ptahk.backends.kube.client import Client
 from ptahk.backends.kube.kinds import KINDS, Kind, kind_of
@@ -219,13 +219,16 @@ class Informer:
         """Wait before the next try: longer each time, never in step with others."""
         if self._stopping.is_set():
             return
-        self._last_fault = str(error)[:300] or type(error).__name__
+        fault = str(error)[:300] or type(error).__name__
+        if fault != self._last_fault and not isinstance(error, Expired):
+            # Once: a kind that may not be read, or is not served, keeps a manager from its start.
+            _log.warning("watch of %s: %s", self._kind.name, fault)
+        self._last_fault = fault
         timing = self._timing
         delay_s = min(timing.backoff_max_s, timing.backoff_s * 2.0 ** min(self._failures, 16))
         if isinstance(error, Throttled):
             delay_s = max(delay_s, error.retry_after_s)
         self._failures += 1
-        _log.debug("watch of %s: %s", self._kind.name, self._last_fault)
         self._stopping.wait(_jittered(delay_s))
 
 

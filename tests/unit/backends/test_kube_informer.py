@@ -159,6 +159,17 @@ def test_a_watch_that_ends_goes_on_from_the_last_bookmark(world: World, start: S
     assert world.lists == 1
 
 
+def test_what_keeps_it_from_the_first_list_is_said_once(
+    world: World, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing else tells why a manager does not start: a Role, or a CRD, that is missing."""
+    world.fail_lists = 4
+    informer = start()
+    until(informer.synced.is_set, "the fifth list")
+    said = [item for item in caplog.records if item.levelname == "WARNING"]
+    assert len(said) == 1 and "watch of PtahSchema" in said[0].getMessage()
+
+
 @pytest.mark.parametrize("form", ["status", "event"])
 def test_what_the_server_forgot_is_listed_again(world: World, start: Start, form: str) -> None:
     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
