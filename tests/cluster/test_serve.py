@@ -88,13 +88,6 @@ def test_the_rights_of_the_chart_hold_no_secret_and_little_else(plane: ControlPl
     assert "leases.coordination.k8s.io" in can(f"--namespace={COORDINATION}")
 
 
-def test_without_the_hidden_flag_the_process_says_so(start: Start, bed: Bed) -> None:
-    """Reads go on; what an Apply is refused with is tested without a cluster."""
-    start(unguarded=False).ready()
-    bed.make()
-    until(lambda: bed.claim().get("jobUid"), "the Job of the Plan")
-
-
 def test_two_replicas_and_the_leader_is_killed(start: Start, bed: Bed) -> None:
     one = start().ready()
     until(one.leads, "the first to lead")
