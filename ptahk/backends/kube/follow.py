@@ -4,9 +4,9 @@ The manager's informer keeps a cache and answers for its freshness. A command ne
 is told what is stored now, and then each change, until it has seen what it waits for.
 """
 
-import contextlib
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -25,6 +25,10 @@ from ptahk.engine.ports import PortError, Unavailable
 
 WATCH_S = 240
 """The server ends a watch after so long; the next goes on from where it ended."""
+IDLE_S = 100.0
+"""A watch that says nothing for so long is taken for dead: bookmarks come every minute."""
+SHORT_S = 0.5
+"""A watch that ends sooner and told nothing is a failure, or the next would follow at once."""
 PAUSE_MIN_S = 0.2
 PAUSE_MAX_S = 5.0
 
@@ -60,6 +64,8 @@ class Follow:
         self._tell = tell
         self._stopped = threading.Event()
         self._stream: Stream | None = None
+        self._lively = False
+        """A watch has told something since the last list."""
         self._thread = threading.Thread(target=self._run, name=f"follow-{kind}", daemon=True)
 
     def start(self) -> None:
@@ -76,20 +82,27 @@ class Follow:
     def _run(self) -> None:
         pause_s = PAUSE_MIN_S
         while not self._stopped.is_set():
+            self._lively = False
             try:
                 since = self._list()
-                pause_s = PAUSE_MIN_S
                 while not self._stopped.is_set():
                     since = self._watch(since)
+                return
             except Expired:
                 # What was watched from is forgotten: list again, but not without a pause.
                 self._stopped.wait(PAUSE_MIN_S)
+                continue
             except PortError as error:
-                if self._stopped.is_set():
-                    return
-                self._tell("Trouble", error)
-                self._stopped.wait(pause_s * random.uniform(0.5, 1.0))
-                pause_s = min(PAUSE_MAX_S, pause_s * 2)
+                trouble = error
+            except Exception as error:
+                # A thread that ends unseen would leave its command waiting for nothing.
+                trouble = Unavailable(f"what it tells cannot be read ({type(error).__name__})")
+            if self._stopped.is_set():
+                return
+            self._tell("Trouble", trouble)
+            pause_s = PAUSE_MIN_S if self._lively else pause_s
+            self._stopped.wait(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(PAUSE_MAX_S, pause_s * 2)
 
     def _query(self) -> dict[str, str]:
         return {} if self._name is None else {"fieldSelector": f"metadata.name={self._name}"}
@@ -123,10 +136,11 @@ class Follow:
             query,
             deadline_s=WATCH_S + GRACE_S,
             bytes_max=WATCH_BYTES_MAX,
+            idle_s=IDLE_S,
         )
         self._stream = stream
-        what = f"watch of {self._kind.name}"
-        with contextlib.closing(stream):
+        what, began, told = f"watch of {self._kind.name}", time.monotonic(), False
+        with stream:
             if self._stopped.is_set():
                 return since
             for event in events(stream, what):
@@ -134,8 +148,10 @@ class Follow:
                 if kind == "ERROR":
                     raise refusal_of(document, what)
                 since = document["metadata"]["resourceVersion"]
+                self._lively = told = True
                 if kind == "BOOKMARK" or fault_of(document, self._kind) is not None:
                     continue
-                told = tidy(document, self._kind)
-                self._tell("Gone" if kind == "DELETED" else "Changed", told)
+                self._tell("Gone" if kind == "DELETED" else "Changed", tidy(document, self._kind))
+        if not told and time.monotonic() - began < SHORT_S:
+            raise Unavailable(f"{what}: it ended at once")
         return since
