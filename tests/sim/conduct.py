@@ -248,11 +248,12 @@ class Conduct:
             row for row in world.database.rows.values()
             if row["serverIdentity"] == new.database.server_identity
         ]  # fmt: skip
+        thawed = getattr(new, "thawed_operations", ())
         foreign = [row for row in rows if row["storeUid"] != store.uid]
         for row in foreign:
             open_ = row["state"] == "started" and row["storeKind"] == "cluster"
             if len(world.sites) == 1 and open_ and claim.inputs.get("sharedRealm") is False:
-                known = row["number"] <= new.thawed
+                known = row["number"] <= new.thawed or row["operationId"] in thawed
                 _need(28, known, "another cluster's open attempt, and nothing freezes")
         if foreign or self.manager.site.auditor.forced:
             return

@@ -239,8 +239,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a-frozen-finding-is-overlooked", _SETTLE,
-        '    frozen = status.frozen or frozen_by(document, s.now, status.thawed)\n',
-        '    frozen = status.frozen\n',
+        '    frozen = status.frozen or frozen_by(',
+        '    frozen = status.frozen if s.draws else frozen_by(',
         "28",
     ),
     # -- proof ----------------------------------------------------------------------------------
