@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from ptahk.engine.model.job import INTENT
+from ptahk.engine.model.job import INTENT, POD_JOB_BYTES_MAX
 from ptahk.engine.ports import Document, Invalid, JobOrder
 from ptahk.wire import canonical, jobspec
 
@@ -87,8 +87,6 @@ JOB_DIRECTORY: Final = "/etc/ptahk/job"
 TLS_DIRECTORY: Final = "/etc/ptahk/tls"
 TERMINATION_PATH: Final = "/dev/termination-log"
 TEMPORARY_SIZE: Final = "64Mi"
-JOB_VALUE_BYTES_MAX: Final = 120 * 1024
-"""One environment string may have 128 KiB (``MAX_ARG_STRLEN``), its name included."""
 RUNNER_ARGV: Final = ("python", "-P", "-m", "ptahk.runner")
 USER: Final = 65532
 
@@ -279,8 +277,8 @@ def job_value(spec: jobspec.JobSpec) -> str:
     """
     # A kubelet expands $(NAME) in values; without a dollar sign there is nothing to expand.
     text = jobspec.encode(spec).decode("ascii").replace("$", "\\u0024")
-    if len(text) > JOB_VALUE_BYTES_MAX:
-        raise Invalid(f"the job document is longer than {JOB_VALUE_BYTES_MAX} bytes")
+    if len(text) > POD_JOB_BYTES_MAX:
+        raise Invalid(f"the job document is longer than {POD_JOB_BYTES_MAX} bytes")
     return text
 
 

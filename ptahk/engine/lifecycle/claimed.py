@@ -36,6 +36,8 @@ from ptahk.engine.model.outcome import Failed, Refusal
 from ptahk.engine.model.snapshot import Snapshot
 from ptahk.wire import digest, jobspec
 
+PROOF_BYTES = 4096
+"""By so much a proof's job document may be longer than its Apply's: it names the attempt."""
 POLL_S = 5.0
 POLL_WATCHED_S = 1.0
 """How often a foreign Lease is looked at; the second where a person waits for it."""
@@ -215,12 +217,29 @@ def _dispatch(s: Snapshot, family: Family, claim: Claim) -> Decision:
     )
     try:
         spec = family.job(marked, s)
+        intent = jobspec.input_digest(_fitting(s, claim, jobspec.encode(spec)))
     except jobspec.JobSpecError as error:
         return _impossible(s, claim, Refusal("InvalidSpec", str(error)), again=True)
-    intent = jobspec.input_digest(jobspec.encode(spec))
     marked = dataclasses.replace(marked, intent_digest=intent)
     status = dataclasses.replace(s.status, active_operation=marked)
     return Do(DispatchJob(status, s.draws.nonce, _order(s, marked, spec)))
+
+
+def _fitting(s: Snapshot, claim: Claim, document: bytes) -> bytes:
+    """The job document, if what runs it can hold it, and of an Apply its proof's as well.
+
+    :raises JobSpecError: it is too long. After the mark a create that cannot be sent would leave
+        something unknown that never was.
+    """
+    size = jobs.bytes_in_pod(document)
+    limit = jobs.POD_JOB_BYTES_MAX
+    if s.store.kind == "local":
+        size, limit = len(document), jobspec.JOB_BYTES_MAX
+    limit -= 0 if claim.type == PROVE else PROOF_BYTES
+    if size > limit:
+        text = f"policy is too long: the operation's job document has {size} of {limit} bytes"
+        raise jobspec.JobSpecError(text)
+    return document
 
 
 def _republished(s: Snapshot, claim: Claim) -> bool:

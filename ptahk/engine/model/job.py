@@ -14,6 +14,16 @@ INTENT = "ptahk.dev/intent"
 SNAPSHOT = "ptahk.dev/snapshot-digest"
 PLAN_DIGEST = "ptahk.dev/plan-digest"
 
+POD_JOB_BYTES_MAX = 120 * 1024
+"""A Pod holds the job document as one environment string, which Linux bounds at 128 KiB with its
+name."""
+
+
+def bytes_in_pod(document: bytes) -> int:
+    """Length of an encoded job document there: each dollar sign is written as six characters, for
+    a kubelet expands it."""
+    return len(document) + 5 * document.count(b"$")
+
 
 @dataclass(frozen=True, slots=True)
 class Store:

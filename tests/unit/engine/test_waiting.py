@@ -108,3 +108,19 @@ def test_without_a_url_nothing_is_claimed_and_the_realm_is_free_for_others() -> 
     assert {reason for _, reason, _ in conditions(s)} == {"UrlMissing"}
     second.settle(patience_s=200)
     assert other.status().phase == "InSync"
+
+
+def test_a_policy_too_long_for_a_pod_is_refused_before_the_mark() -> None:
+    """A create that cannot be sent would be an outcome that nobody knows (contract part 3)."""
+    names = [f"{number:03}{'$' * 100}{'x' * 200}" for number in range(256)]
+    s = scenario("a", certain=False, automatic=True, policy={"apply": "Always", "exclude": names})
+    process = s.process()
+    steps = process.settle(patience_s=200)
+    assert "DispatchMark" not in steps and not s.world.jobs.created
+    assert any(
+        reason == "InvalidSpec" and "policy is too long" in said
+        for _, reason, said in conditions(s)
+    )
+    s.edit(policy={"apply": "Always"})
+    process.settle(patience_s=1000)
+    assert s.status().phase == "InSync" and s.holder() is None
