@@ -108,6 +108,10 @@ class Book:
             self.known.popitem(last=False)
         return Write(told.key.namespace, name, self._document(told, name, now), patch=False)
 
+    def forget(self, told: Told) -> None:
+        """Nobody knows whether its Event stands: the next repeat is a new one."""
+        self.known.pop(told, None)
+
     def _may(self, key: Key, now_s: float) -> bool:
         budget = self.budgets.setdefault(key, _Budget(BURST_MAX, now_s))
         self.budgets.move_to_end(key)
@@ -200,6 +204,8 @@ class KubeRecorder:
             try:
                 self._send(told)
             except PortError as error:
+                # It may not stand there, or not any more: what repeats is told anew.
+                self._book.forget(told)
                 self._drop()
                 LOG.debug("an Event was not stored: %s", error)
             except Exception:

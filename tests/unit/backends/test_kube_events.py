@@ -133,3 +133,17 @@ def test_a_failure_is_counted_and_the_next_is_sent(error: Exception) -> None:
     made.event(KEY, "Normal", "AcquireLease", "")
     made.stop(30)
     assert len(client.sent) == 2
+
+
+def test_an_event_that_was_not_stored_is_told_anew_when_it_repeats() -> None:
+    """Counting it on an Event that nobody has would hide it for as long as it goes on."""
+    client = FakeClient()
+    client.error = Unavailable("away")
+    made = recorder(client)
+    made.start()
+    made.event(KEY, "Warning", "StoreFault", "again")
+    until(lambda: made.dropped, "the first to be dropped")
+    client.error = None
+    made.event(KEY, "Warning", "StoreFault", "again")
+    made.stop(30)
+    assert [method for method, _, _ in client.sent] == ["POST", "POST"]
