@@ -192,7 +192,8 @@ class Election:
             if not isinstance(found, Ours) or self._other(document):
                 return False
             self._objects.replace(leader.released(found, self._clock.now()))
-        except PortError as error:
+        except Exception as error:
+            # It ends by itself; nothing of this process writes any more.
             LOG.warning("the leader Lease was not released: %s", error)
             return False
         return True

@@ -6,9 +6,9 @@ coordination key. ``Replica`` is one manager in it, which a test can cut off fro
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ptahk.backends.system import SystemClock, SystemEntropy
 from ptahk.engine.driver import FAMILIES
@@ -35,8 +35,6 @@ from tests.kit.fakedb import FakeDatabase
 from tests.kit.faults import Call, Fate, Faults, FaultyJobs, FaultyObjects
 from tests.kit.memory import MemoryJobs, MemoryObjects, MemorySurroundings
 from tests.kit.waiting import until
-
-T = TypeVar("T")
 
 QUICK = Times(duration_s=3, renew_deadline_s=1.5, retry_s=0.2, call_s=0.5)
 STORE = Store("00000000-0000-4000-b000-000000000001", "cluster", "ptahk-system", automatic=True)
@@ -291,6 +289,8 @@ class Replica:
     families: Mapping[str, Family] = field(default_factory=lambda: FAMILIES)
     cut: threading.Event = field(default_factory=threading.Event)
     """Set: nothing that it sends arrives any more, as behind a partition."""
+    bug: threading.Event = field(default_factory=threading.Event)
+    """Set: its election meets a fault of our own."""
     end: End | None = None
 
     def __post_init__(self) -> None:
@@ -324,6 +324,8 @@ class Replica:
         )
 
     def _fate(self, call: Call) -> Fate | None:
+        if self.bug.is_set() and call.key.name == LEASE_NAME:
+            raise RuntimeError("a bug")
         return Fate(before=Unavailable("partitioned")) if self.cut.is_set() else None
 
     def stop(self) -> End | None:
@@ -336,15 +338,3 @@ class Replica:
         self._thread.join(limit_s)
         assert not self._thread.is_alive(), f"{self.name} does not end"
         return self.end
-
-
-def running(town: Town, replicas: list[Replica]) -> Iterator[Town]:
-    """Yield the town, then end everything in it."""
-    try:
-        yield town
-    finally:
-        town.jobs.mended.set()
-        for replica in replicas:
-            replica.cut.clear()
-            replica.stop()
-        town.jobs.stop()

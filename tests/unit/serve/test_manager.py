@@ -14,7 +14,7 @@ from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.model.snapshot import Snapshot
 from ptahk.engine.model.status import Status, render
 from ptahk.engine.ports import Key
-from tests.kit.replicas import Replica, Town
+from tests.kit.replicas import Replica, ThreadWatch, Town
 from tests.kit.waiting import until
 
 Start = Callable[..., Replica]
@@ -285,3 +285,47 @@ def test_a_stop_waits_for_the_pass_in_hand(town: Town, start: Start) -> None:
     go_on.set()
     assert replica.wait() == "stopped"
     assert town.leader() is None
+
+
+def test_a_thread_that_fails_ends_the_process(town: Town, start: Start) -> None:
+    """I8: work that stops unseen would be worse."""
+    one, _ = pair(town, start)
+    one.bug.set()
+    assert one.wait() == "failed"
+    until(lambda: town.leader() == "two", "the other to lead")
+    key = town.schema("db", "a")
+    town.phase(key, "InSync")
+
+
+def test_it_does_not_work_before_every_cache_is_synced(
+    town: Town, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+    begin = ThreadWatch.start
+
+    def late(watch: ThreadWatch) -> None:
+        begin(watch)
+        if watch._kind == "PtahApproval":
+            watch.synced.clear()
+            held.set()
+
+    monkeypatch.setattr(ThreadWatch, "start", late)
+    replica = start()
+    assert held.wait(20)
+    key = town.schema("db", "a")
+    code, text = fetch(replica, "/readyz")
+    assert (code, "PtahApproval is not synced" in text) == (503, True)
+    assert fetch(replica, "/healthz")[0] == 200
+    assert town.leader() is None, "it is no candidate either"
+    replica.manager._watches["PtahApproval"].synced.set()
+    town.phase(key, "InSync")
+
+
+def test_a_cache_that_is_stale_makes_it_unready(town: Town, start: Start) -> None:
+    replica = start()
+    until(lambda: fetch(replica, "/readyz")[0] == 200, "readiness")
+    watch: Any = replica.manager._watches["PtahSchema"]
+    watch.age_s = lambda: 500.0
+    code, text = fetch(replica, "/readyz")
+    assert code == 503 and "PtahSchema is 500 s old" in text
+    assert 'ptahk_cache_age_seconds{kind="PtahSchema"} 500.0' in fetch(replica, "/metrics")[1]
