@@ -78,6 +78,9 @@ class Wire:
         :raises Cut: the request has ended already.
         """
         with _lock:
+            if self.ended is None and time.monotonic() >= self.deadline:
+                # Where the whole process stood still, the watchdog did too (D3).
+                self.ended = "deadline"
             if self.ended is not None:
                 raise Cut(self.ended)
             connection.wire = self

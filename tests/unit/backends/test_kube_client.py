@@ -341,6 +341,24 @@ def test_a_tls_handshake_that_hangs_ends_at_the_deadline(tmp_path: Path) -> None
         assert time.monotonic() - began < 1.3
 
 
+def test_a_process_that_stood_still_sends_nothing_afterwards(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its watchdog stood still as well; another may lead by now (C-13.1)."""
+
+    class Asleep:
+        def watch(self, wire: transport.Wire) -> None:
+            """Wakes too late."""
+
+    server, made = serve(lambda request, reply: reply.json(200, {}))
+    monkeypatch.setattr(transport, "_watchdog", Asleep())
+    made.request("GET", PATH)
+    for _ in range(2):  # over the kept connection, then over a new one
+        with pytest.raises(Unavailable, match="in time"):
+            made.request("PUT", PATH, body={}, timeout_s=0.0)
+    assert len(server.requests) == 1
+
+
 def test_a_proxys_refusal_has_sent_nothing(tmp_path: Path) -> None:
     """The CONNECT of a tunnel is no part of the request."""
     with loopback(lambda request, reply: reply.body(403, b"")) as proxy:
