@@ -84,6 +84,10 @@ class Cluster(Protocol):
     def version(self) -> str:
         """The API server's version, for example ``v1.36.3``."""
 
+    @property
+    def admin(self) -> Path:
+        """The administrator's kubeconfig."""
+
     def identity(self, user: str, groups: Sequence[str] = ()) -> Pair:
         """A client certificate of a user in groups."""
 

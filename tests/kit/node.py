@@ -127,6 +127,8 @@ def _start_controllers(plane: ControlPlane) -> None:
         "--secure-port=0", "--use-service-account-credentials",
         f"--service-account-private-key-file={pki / 'service-account.key'}",
         f"--root-ca-file={plane.ca}",
+        f"--cluster-signing-cert-file={plane.ca}",
+        f"--cluster-signing-key-file={plane.authority.key}",
     ])  # fmt: skip
     scheduler = _component_kubeconfig(plane, "system:kube-scheduler")
     plane.component("scheduler").create([
