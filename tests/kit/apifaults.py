@@ -14,10 +14,12 @@ class Hang:
     """No answer until the rule is released, and then the right one.
 
     ``done=True``: the request is carried out first, and only its answer is kept back.
-    ``done=False``: it does not reach the server before the release: a write that lands late.
+    ``done=False``: it does not reach the server before the release: a write that lands late,
+    with ``outlives=True`` even when its client has given up meanwhile.
     """
 
     done: bool = False
+    outlives: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,11 @@ class Rule:
         with self._changed:
             self._released, self._left = True, 0
             self._changed.notify_all()
+
+    def wait_released(self, timeout_s: float) -> None:
+        """Return when it is released, or the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._released, timeout_s)
 
     @property
     def released(self) -> bool:

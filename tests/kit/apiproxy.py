@@ -140,8 +140,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _wait(self, rule: Rule | None) -> None:
         assert rule is not None
+        outlives = isinstance(rule.action, Hang) and rule.action.outlives
         while not rule.released:
-            self._check_client()
+            if not outlives:
+                self._check_client()
+            elif self.server.proxy.closed:
+                raise _Gone
+            else:
+                rule.wait_released(_LOOK_S)
 
     def _reply(self, reply: Reply) -> None:
         self.send_response_only(reply.status)

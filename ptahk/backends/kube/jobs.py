@@ -211,7 +211,7 @@ def _fault(document: Document, namespace: str | None, name: str) -> str | None:
     if fault is not None:
         return fault
     metadata = document["metadata"]
-    same = metadata["name"] == name and namespace in (None, metadata["namespace"])
+    same = metadata["name"] == name and (namespace is None or metadata["namespace"] == namespace)
     return None if same else "it is another one"
 
 

@@ -65,7 +65,8 @@ class Api:
         elif kind == "jobs":
             self.jobs(request, reply)
         elif kind == "nodes":
-            self.one(reply, {"metadata": head(name)} if name in self.nodes else None, name)
+            metadata = {key: value for key, value in head(name).items() if key != "namespace"}
+            self.one(reply, {"metadata": metadata} if name in self.nodes else None, name)
         elif kind == "events":
             reply.json(200, {"items": self.events, "metadata": {"resourceVersion": "9"}})
         elif name:
