@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import controlplane, gobuild, guard
+from tests.kit import clusters, controlplane, gobuild, guard, servers
 from tests.kit.controlplane import Cluster, ControlPlane, KubectlFailed, run_kubectl
 from tests.kit.waiting import until
 
@@ -114,3 +114,25 @@ def test_nothing_is_left_of_a_run_that_was_killed(guard_too: bool) -> None:
         guard.sweep(Path(folder).parent, Path("/nowhere"))
     assert all(guard.wait_gone(int(pid), 10) for pid in pids)
     assert not Path(folder).exists()
+
+
+def test_programs_may_be_the_users_own(
+    server_run: servers.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(controlplane.ASSETS_ENV, raising=False)
+    names = {"etcd": "etcd", "kube-apiserver": "apiserver", "kubectl": "kubectl"}
+    for asset, name in names.items():
+        script = tmp_path / asset
+        command = " ".join(controlplane.program(name))
+        script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        script.chmod(0o755)
+    monkeypatch.setenv(controlplane.ASSETS_ENV, str(tmp_path))
+    plane = clusters.own(server_run)
+    try:
+        for asset, name in names.items():
+            assert controlplane.program(name) == [str(tmp_path / asset)]
+        records = {name: plane.component(name).record.read_text() for name in ("etcd", "apiserver")}
+        assert all(str(tmp_path) in record for record in records.values())
+        assert "default" in plane.kubectl("get", "namespaces")
+    finally:
+        clusters.end(plane)
