@@ -19,7 +19,7 @@ from ptahk.commands import (
 from ptahk.commands._drive import Interrupts, read_status, store_faults
 from ptahk.commands._options import Cluster, Place, resource_name
 from ptahk.engine.model.resource import SCHEMA
-from ptahk.engine.ports import Document
+from ptahk.engine.ports import Clock, Document
 from ptahk.errors import Refused, UsageError
 
 WAIT_MAX_S = 30.0
@@ -103,6 +103,7 @@ def _watched(
     follower = reader.follow(SCHEMA, namespace, name, lambda what, told: events.put((what, told)))
     known: dict[str, Document] = {}
     shown: dict[str, Any] | None = None
+    patience = _Patience(reader.clock)
     try:
         with interrupts.listening():
             follower.start()
@@ -114,6 +115,7 @@ def _watched(
                     what, told = events.get(timeout=min(WAIT_MAX_S, left_s))
                 except queue.Empty:
                     continue
+                patience.check(what, told, started=shown is not None)
                 if not _taken(known, what, told) or not events.empty():
                     continue
                 document = _document(iter(known.values()))
@@ -129,6 +131,28 @@ def _watched(
     return shown or _render.document("Status", resources=[])
 
 
+class _Patience:
+    """With a cluster that stops answering for a while: a watch that breaks is begun again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since_s: float | None = None
+
+    def check(self, what: str, told: Any, *, started: bool) -> None:
+        """:raises PtahkError: nothing was shown yet, or waiting longer is of no use."""
+        from ptahk.commands._follow import lasting
+
+        if what != "Trouble":
+            self._since_s = self._since_s if what == "wake" else None
+            return
+        now_s = self._clock.monotonic()
+        if self._since_s is None:
+            self._since_s = now_s
+        if not started or lasting(told, self._since_s, now_s):
+            with store_faults():
+                raise told
+
+
 def _taken(known: dict[str, Document], what: str, told: Any) -> bool:
     """Note one event. :returns: something is known that was not."""
     if what == "Listed":
@@ -138,9 +162,6 @@ def _taken(known: dict[str, Document], what: str, told: Any) -> bool:
         known[told["metadata"]["uid"]] = told
     elif what == "Gone":
         known.pop(told["metadata"]["uid"], None)
-    elif what == "Trouble":
-        with store_faults():
-            raise told
     else:
         return False
     return True

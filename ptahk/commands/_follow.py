@@ -313,9 +313,7 @@ class ClusterDrive:
         if self._trouble_since_s is None:
             self._trouble_since_s = now_s
             self._messages.note(f"The cluster does not answer: {error}", "warning")
-        # By name, for a backend's own errors are not for commands to import.
-        permanent = type(error).__name__ in ("Forbidden", "NotServed", "Unauthenticated")
-        if permanent or now_s - self._trouble_since_s > TROUBLE_MAX_S:
+        if lasting(error, self._trouble_since_s, now_s):
             with store_faults():
                 raise error
 
@@ -330,6 +328,13 @@ class ClusterDrive:
     def _tell(self, before: Status | None, now: Status) -> None:
         for line in steps(before, now):
             self._messages.step(line)
+
+
+def lasting(error: Exception, since_s: float, now_s: float) -> bool:
+    """Whether it is of no use to wait longer for a cluster that fails since then."""
+    # By name, for a backend's own errors are not for commands to import.
+    permanent = type(error).__name__ in ("Forbidden", "NotServed", "Unauthenticated")
+    return permanent or now_s - since_s > TROUBLE_MAX_S
 
 
 def steps(before: Status | None, now: Status) -> Iterator[str]:
