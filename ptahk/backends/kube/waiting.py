@@ -42,6 +42,9 @@ def why(client: Client, job: Document, now: datetime) -> Refusal | None:
         age_s = _age_s(job, now)
         if age_s < AGE_MIN_S or (job.get("status") or {}).get("ready"):
             return None
+        if (job.get("spec") or {}).get("suspend"):
+            name = job["metadata"]["name"]
+            return Refusal("PodWaiting", f"Job {name} was suspended: set its spec.suspend to false")
         pod = _pod(client, job["metadata"])
         if pod is None:
             return _refused(client, job["metadata"], age_s)

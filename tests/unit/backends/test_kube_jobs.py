@@ -627,6 +627,15 @@ def test_a_start_that_is_under_way_is_not_asked_about(bed: Bed) -> None:
     assert [Api.parts(item)[0] for item in bed.server.requests] == ["jobs", "jobs"]
 
 
+def test_a_job_that_somebody_suspended_says_so(bed: Bed) -> None:
+    bed.jobs.create(order())
+    assert bed.api.job is not None
+    bed.api.job["spec"]["suspend"] = True
+    seen = bed.jobs.observe("team", NAME)
+    assert seen is not None and seen.waiting is not None
+    assert (seen.waiting.reason, "suspend" in seen.waiting.message) == ("PodWaiting", True)
+
+
 def test_an_explanation_that_cannot_be_had_hides_no_job(bed: Bed) -> None:
     bed.api.faults["GET pods"] = cut
     assert blocked(bed) is None
