@@ -96,7 +96,7 @@ def _run(what: str, argv: list[str], *, env: dict[str, str] | None = None) -> st
     return done.stdout
 
 
-def _context(target: Path) -> str:
+def copy_context(target: Path) -> str:
     """Copy what the images are built from, and name it by its bytes.
 
     A copy, because sources that change during a build would be kept under the wrong name.
@@ -279,7 +279,7 @@ def build() -> dict[str, Image]:
     with tempfile.TemporaryDirectory() as work, _lock():
         _cache().mkdir(exist_ok=True)
         context = Path(work)
-        fingerprint = _context(context)
+        fingerprint = copy_context(context)
         folder = _cache() / f"built-{_name(fingerprint, _SUITE, _PACKAGES, platform.machine())}"
         if not folder.exists():
             _build(context, folder)

@@ -1,0 +1,70 @@
+"""The names under which images are kept: by what went into them, and by nothing else."""
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.kit import images, ociarchive
+
+
+def _sources(folder: Path) -> Path:
+    (folder / "ptahk" / "__pycache__").mkdir(parents=True)
+    for name in ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE"):
+        (folder / name).write_text(name)
+    (folder / "ptahk" / "__init__.py").write_text("version = 1\n")
+    (folder / "ptahk" / "__pycache__" / "x.pyc").write_text("one")
+    return folder
+
+
+def test_the_bytes_of_the_sources_name_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = _sources(tmp_path / "root")
+    monkeypatch.setattr(images, "ROOT", root)
+
+    def name() -> str:
+        target = tmp_path / f"context-{len(list(tmp_path.iterdir()))}"
+        target.mkdir()
+        return images.copy_context(target)
+
+    first = name()
+    os.utime(root / "README.md", (1, 1))
+    (root / "ptahk" / "__pycache__" / "x.pyc").write_text("two")
+    (root / "ptahk" / "__init__.py").chmod(0o755)
+    assert name() == first
+    (root / "ptahk" / "__init__.py").write_text("version = 2\n")
+    second = name()
+    assert second != first
+    (root / "ptahk" / "empty.py").touch()
+    assert name() not in (first, second)
+
+
+def test_an_archive_of_one_program_is_an_oci_image(tmp_path: Path) -> None:
+    program = tmp_path / "pause"
+    program.write_bytes(b"\x7fELF")
+    archive = tmp_path / "pause.tar"
+    ociarchive.write(archive, "ptahk.test/pause:1", program)
+    with tarfile.open(archive) as tar:
+        files = {entry.name: _read(tar, entry.name) for entry in tar}
+    [described] = json.loads(files["index.json"])["manifests"]
+    manifest = json.loads(files[_blob(described)])
+    config = json.loads(files[_blob(manifest["config"])])
+    assert config["config"] == {"Entrypoint": ["/pause"], "User": "65532:65532"}
+    [layer] = manifest["layers"]
+    with tarfile.open(fileobj=io.BytesIO(files[_blob(layer)]), mode="r:gz") as tar:
+        assert _read(tar, "pause") == b"\x7fELF"
+        assert tar.getmember("pause").mode == 0o755
+
+
+def _read(tar: tarfile.TarFile, name: str) -> bytes:
+    found = tar.extractfile(name)
+    assert found is not None
+    return found.read()
+
+
+def _blob(described: dict[str, str]) -> str:
+    return f"blobs/sha256/{described['digest'].removeprefix('sha256:')}"
