@@ -63,7 +63,7 @@ class Plot:
     delete: bool
     """A person deletes a resource."""
     slow: bool
-    """An executor is slow enough for its Lease to be renewed."""
+    """An executor is slow enough for its Lease to be renewed, and its deadline is edited."""
     replaced: bool
     """A Job stands under the name that differs in one thing from the one that was built."""
     rival: bool
@@ -83,7 +83,7 @@ class Plot:
     forged: bool
     """An output is not its executor's when it is read."""
     moved: bool
-    """The declaration changes between an Apply's claim and its mark."""
+    """The declaration, or another's consent to share, changes between claim and mark."""
     raced: bool
     """Another process takes the same step just before an acquisition lands."""
     patience: bool
@@ -211,6 +211,7 @@ def _late_pod(m: "Machine") -> None:
                 continue
             if m.plot.slow:
                 m.plot.slow = False
+                m.edit(site, key, execution={"activeDeadlineSeconds": m.rng.choice((30, 3000))})
                 for pod in site.jobs.active():
                     m.world.slow[pod] = m.world.now_s + claim.lease_duration_seconds * 0.7
             found = owed and site.jobs.jobs.get(("local", owed.job_name))

@@ -67,9 +67,20 @@ def _claimed(m: "Machine", site: Site, claim: Claim) -> None:
             if document["metadata"]["uid"] == claim.approval.uid:
                 told.revoked = False
                 site.api.delete(document)
+    others = [key for key in site.resources() if site.status(key).active_operation is not claim]
+    if told.moved and claim.epoch is not None and others and m.rng.random() < 0.3:
+        told.moved = False
+        _conflict(m, site, others[0])
     if told.moved and claim.type == "Apply" and m.world.kind == SCHEMA:
         told.moved = False
         m.declare()
+
+
+def _conflict(m: "Machine", site: Site, key: Key) -> None:
+    """For a while it does not share the realm any more."""
+    target = site.api.get(key)["spec"]["target"]
+    m.edit(site, key, target={**target, "sharedRealm": False})
+    m.world.later.append((m.world.now_s + 120.0, lambda: m.edit(site, key, target=target)))
 
 
 def _running(m: "Machine", site: Site, claim: Claim) -> None:
