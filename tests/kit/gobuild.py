@@ -189,5 +189,5 @@ def _run(argv: list[str], env: dict[str, str], total: int | None, began: float) 
 if __name__ == "__main__":
     try:
         print(build())
-    except BuildFailed as failure:
+    except (BuildFailed, subprocess.CalledProcessError) as failure:
         sys.exit(f"error: the control plane could not be built: {failure}")

@@ -291,5 +291,8 @@ def build() -> dict[str, Image]:
 
 
 if __name__ == "__main__":
-    for built in build().values():
-        print(built.reference)
+    try:
+        for built in build().values():
+            print(built.reference)
+    except (ServerMissing, RuntimeError) as failure:
+        sys.exit(f"error: the images could not be built: {failure}")
