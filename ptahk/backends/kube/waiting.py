@@ -1,9 +1,10 @@
-"""Why an operation's Pod has not begun to run, for people: a reason, and what is missing.
+"""Why an operation's Pod does not begin, or does not end, for people: a reason and what to mend.
 
 Nothing here decides anything, so every read is short, and one that fails says nothing. The words
 do not change from one look to the next as long as their cause does not.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,6 +20,8 @@ AGE_MIN_S: Final = 3.0
 """A Pod that starts as it should needs no explanation."""
 AGE_LONG_S: Final = 30.0
 """After this, that it has not started is worth saying even where the cause cannot be read."""
+OVERDUE_S: Final = 120.0
+"""After the Job's own deadline, the longest grace and what a controller needs are over."""
 TEXT_MAX: Final = 400
 
 _IMAGE: Final = frozenset(
@@ -32,19 +35,22 @@ _POD_NAME = re.compile(r'pods "[^"]*"')
 
 
 def why(client: Client, job: Document, now: datetime) -> Refusal | None:
-    """What keeps this Job's Pod from its start; None: nothing that needs a person, or nothing
-    that can be told.
+    """What keeps this Job's Pod from its start, or its end; None: nothing that needs a person, or
+    nothing that can be told.
 
     :param job: not ended.
     :param now: for ages alone.
     """
     try:
         age_s = _age_s(job, now)
-        if age_s < AGE_MIN_S or (job.get("status") or {}).get("ready"):
-            return None
-        if (job.get("spec") or {}).get("suspend"):
+        spec = job.get("spec") or {}
+        if spec.get("suspend"):
             name = job["metadata"]["name"]
             return Refusal("PodWaiting", f"Job {name} was suspended: set its spec.suspend to false")
+        if age_s > (spec.get("activeDeadlineSeconds") or math.inf) + OVERDUE_S:
+            return _stuck(_pod(client, job["metadata"]))
+        if age_s < AGE_MIN_S or (job.get("status") or {}).get("ready"):
+            return None
         pod = _pod(client, job["metadata"])
         if pod is None:
             return _refused(client, job["metadata"], age_s)
@@ -79,6 +85,15 @@ def owners(document: Any) -> list[Any]:
     metadata = document.get("metadata") if isinstance(document, dict) else None
     found = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
     return [item for item in found or [] if isinstance(item, dict)]
+
+
+def _stuck(pod: Document | None) -> Refusal | None:
+    """The Job's own deadline has passed and been given time: nobody stops what runs there."""
+    if pod is None:
+        return None
+    node = pod["spec"].get("nodeName") or "none"
+    text = f"Pod {pod['metadata']['name']} does not end (node {node})"
+    return Refusal("PodStuck", _text(text))
 
 
 def _unscheduled(pod: Document) -> Refusal | None:

@@ -169,6 +169,8 @@ _TABLE: Final = (
      "Mend the quota, the LimitRange or the policy that the message names."),
     ("PodWaiting", 0, "The operation's Pod does not start.",
      "See kubectl describe of the Pod that the message names."),
+    ("PodStuck", 0, "The operation's Pod has not ended long after its deadline.",
+     "Look at its node; once the machine is known to be off, delete the Node object."),
     ("JobRunning", 0, "The operation is running.", "Wait."),
     ("ResultPending", 0, "The result cannot be read yet.", "Wait."),
     ("ProofWait", 0, "A proof waits one Lease duration, for a create that may still land.",
@@ -255,9 +257,12 @@ _TABLE: Final = (
 )  # fmt: skip
 
 WAITING: Final = frozenset(
-    {"SecretUnavailable", "ImageUnavailable", "Unschedulable", "PodRefused", "PodWaiting"}
-)
-"""Why an operation's Pod has not begun to run; it begins by itself once that is mended."""
+    {
+        "SecretUnavailable", "ImageUnavailable", "Unschedulable", "PodRefused", "PodWaiting",
+        "PodStuck",
+    }
+)  # fmt: skip
+"""Why an operation's Pod does not begin or end; it does by itself once that is mended."""
 
 REASONS: Final = {row[0]: Reason(*row) for row in _TABLE}
 assert len(REASONS) == len(_TABLE), "a reason is never reused"

@@ -4,6 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class Api:
 
     def __init__(self) -> None:
         self.job: dict[str, Any] | None = None
+        self.made_at = f"{SystemClock().now() - timedelta(seconds=60):%Y-%m-%dT%H:%M:%SZ}"
         self.pods: list[dict[str, Any]] = []
         self.nodes: set[str] = {"n1"}
         self.events: list[dict[str, Any]] = []
@@ -94,7 +96,7 @@ class Api:
                 return reply.status(409, "AlreadyExists", name=NAME)
             self.job = request.document
             self.job["metadata"] |= {
-                "uid": "job-uid", "resourceVersion": "5", "creationTimestamp": OLD,
+                "uid": "job-uid", "resourceVersion": "5", "creationTimestamp": self.made_at,
             }  # fmt: skip
             return reply.json(201, self.job)
         if self.job is None:
@@ -625,6 +627,14 @@ def test_a_start_that_is_under_way_is_not_asked_about(bed: Bed) -> None:
     seen = bed.jobs.observe("team", NAME)
     assert seen is not None and seen.waiting is None
     assert [Api.parts(item)[0] for item in bed.server.requests] == ["jobs", "jobs"]
+
+
+def test_a_pod_that_does_not_end_long_after_its_deadline_names_its_node(bed: Bed) -> None:
+    bed.api.made_at = OLD
+    lost = pod("p1", [status({"running": {}})], "Running", deletionTimestamp=OLD)
+    found = blocked(bed, lost, conditions=[{"type": "FailureTarget", "status": "True"}])
+    assert (found.reason, found.message) == ("PodStuck", "Pod p1 does not end (node n1)")
+    assert found.reason in WAITING
 
 
 def test_a_job_that_somebody_suspended_says_so(bed: Bed) -> None:
