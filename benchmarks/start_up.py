@@ -1,17 +1,24 @@
 """Whole-process time of cheap commands against a bare one-command typer app without pydantic.
 
 Interleaved in one run, so that a busy machine slows both alike; the median counts. The bound of
-1.3 (issue 3) is on ``digest realm`` and ``--help``; ``digest target`` is shown beside them. Runner
+1.3 is on ``digest realm`` and ``--help``; ``digest target`` is shown beside them. A command on a
+cluster has the bound against importing the official client: its whole process, first request and
+answer included, on an API server that answers at once. Runner
 and executor are shown as what their imports add to a bare interpreter.
 """
 
 from __future__ import annotations
 
 import compileall
+import contextlib
+import http.server
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import ptahk
@@ -21,6 +28,7 @@ from benchmarks._server import PROGRAM
 BOUND = 1.3
 BOUNDED = ("digest realm", "--help")
 RUNNER_MAX_S = 0.06
+CLUSTER = "status on a cluster"
 BARE = """
 import typer
 
@@ -41,14 +49,54 @@ COMMANDS = {
 }
 
 
+EMPTY = b'{"kind":"PtahSchemaList","metadata":{"resourceVersion":"1"},"items":[]}'
 IMPORTS = {
     "python": "pass",
+    "client": "import kubernetes.client, kubernetes.config",
     "runner": "import ptahk.runner.__main__",
     "executor": (
         "import ptahk.executor.__main__, ptahk.executor.operations,"
         " ptahk.executor.dialects.postgres.planning_operation"
     ),
 }
+
+
+class _Answers(http.server.BaseHTTPRequestHandler):
+    """An API server that has nothing."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(EMPTY)))
+        self.end_headers()
+        self.wfile.write(EMPTY)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def _api_server(place: Path) -> Iterator[Path]:
+    """The kubeconfig of an API server that answers at once."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [
+            {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        ],
+        "users": [{"name": "u", "user": {}}],
+    }
+    path = place / "config"
+    path.write_text(json.dumps(config))
+    try:
+        yield path
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def _measure(argv: list[str]) -> float:
@@ -63,10 +111,11 @@ def _medians(rounds: int) -> dict[str, float]:
     """Seconds by name; ``bare`` and ``python`` are the yardsticks."""
     # pip compiles typer when it installs it; an editable ptahk is compiled here.
     compileall.compile_dir(str(Path(ptahk.__file__).parent), quiet=1)
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, _api_server(Path(place)) as kubeconfig:
         bare = Path(place) / "bare.py"
         bare.write_text(BARE)
         commands = {name: [PROGRAM, *argv] for name, argv in COMMANDS.items()}
+        commands[CLUSTER] = [PROGRAM, "status", "--kubeconfig", str(kubeconfig)]
         commands["bare"] = [sys.executable, str(bare)]
         for name, code in IMPORTS.items():
             commands[name] = [sys.executable, "-I", "-c", code]
@@ -87,6 +136,13 @@ def rows(rounds: int, version: int) -> list[Row]:
         found.append(Row(f"ptahk {name}, whole process", middle[name] * 1e3, "ms"))
         bound = BOUND if name in BOUNDED else None
         found.append(Row(f"ptahk {name}, against it", middle[name] / middle["bare"], "x", bound))
+    found += [
+        Row("import of the Kubernetes client, whole process", middle["client"] * 1e3, "ms"),
+        Row("ptahk status on a cluster, whole process", middle[CLUSTER] * 1e3, "ms"),
+        Row(
+            "ptahk status on a cluster, against it", middle[CLUSTER] / middle["client"], "x", BOUND
+        ),
+    ]
     runner, executor = (middle[each] - middle["python"] for each in ("runner", "executor"))
     return [
         *found,

@@ -5,6 +5,7 @@ none of them. A command is a function for ``typer.Typer.command`` that returns i
 None for 0; or a table of such functions, as ``digest``.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -120,6 +121,7 @@ def load(commands: Table, name: str) -> Any:
         app.command(name, short_help=line)(target)
         command = typer.main.get_command(app)
         command.name = name
+        gc.enable()  # the command may run for hours
         return command
     group = CommandTable(name=name, help=line, rich_markup_mode=None)
     group.table = target

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
-from ptahk.engine.model import execution, migration, plan, resource
+from ptahk.engine.model import migration, plan, podshape, resource
 from ptahk.engine.model.claim import Claim
 from ptahk.engine.model.fields import (
     DURATION,
@@ -155,25 +155,25 @@ RULES: Final[Mapping[type[Any], tuple[Rule, ...]]] = {
     resource.Desired: (_one_of("inline", "configMapRef", "ociRef"),),
     migration.Artifact: (_one_of("configMapRef", "ociRef"),),
     resource.TlsFrom: (_one_of("secret", "configMap"),),
-    execution.Toleration: (
+    podshape.Toleration: (
         Rule(
             "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
-            execution.NEEDS_KEY,
+            podshape.NEEDS_KEY,
         ),
         Rule(
             "!has(self.operator) || self.operator != 'Exists' || self.?value.orValue('') == ''",
-            execution.NEEDS_NO_VALUE,
+            podshape.NEEDS_NO_VALUE,
         ),
         Rule(
             "!has(self.tolerationSeconds) || self.?effect.orValue('') == 'NoExecute'",
-            execution.NEEDS_EFFECT,
+            podshape.NEEDS_EFFECT,
         ),
     ),
-    execution.Requirement: (
+    podshape.Requirement: (
         Rule(
             "self.operator in ['In', 'NotIn'] ? self.?values.orValue([]).size() > 0 : "
             "self.?values.orValue([]).size() == (self.operator in ['Gt', 'Lt'] ? 1 : 0)",
-            execution.VALUES_FIT,
+            podshape.VALUES_FIT,
         ),
     ),
     # What was written at the dispatch boundary stays (invariant 3); the manager is bound too.
@@ -230,10 +230,10 @@ _FORMS: Final[Mapping[Callable[[Any], Any], Schema]] = {
         "minimum": 0,
         "maximum": 0,
     },
-    execution.parse_quantity: {
+    podshape.parse_quantity: {
         "x-kubernetes-int-or-string": True,
-        "pattern": f"^({execution.QUANTITY})$",
-        "maxLength": execution.QUANTITY_LENGTH_MAX,
+        "pattern": f"^({podshape.QUANTITY})$",
+        "maxLength": podshape.QUANTITY_LENGTH_MAX,
         "minimum": 0,
     },
     # A map or one word: no structural type is both. The bounds hold for whichever it is.
@@ -335,6 +335,8 @@ def schema_of(hint: Any) -> Schema:
     if origin is typing.Annotated:
         first, *rest = hint.__metadata__
         if isinstance(first, Reads):
+            if first.shape:
+                return schema_of(podshape.SHAPES[first.shape])
             return dict(_FORMS[first.reader])
         return functools.reduce(_bounded, [first, *rest], schema_of(hint.__origin__))
     if origin is typing.Literal:

@@ -6,12 +6,10 @@ import contextlib
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ptahk.commands import _local, _resource, _wiring
+from ptahk.commands import _wiring
 from ptahk.commands._drive import store_faults
-from ptahk.commands._follow import ClusterDrive
-from ptahk.commands._local import Session, Told
 from ptahk.commands._options import (
     Cluster,
     Place,
@@ -21,11 +19,14 @@ from ptahk.commands._options import (
     resource_name,
 )
 from ptahk.commands._render import Messages
-from ptahk.commands._resource import Wanted
-from ptahk.engine.model.plan import Plan
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import Document, Key, NotFound
 from ptahk.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from ptahk.commands._follow import ClusterDrive
+    from ptahk.commands._local import Session, Told
+    from ptahk.engine.model.plan import Plan
 
 LOCAL_ONLY = ("state", "name", "key")
 """Options of a place that mean nothing in a cluster."""
@@ -141,6 +142,8 @@ def opened(
         with session(told, cluster) as found:
             yield found
         return
+    from ptahk.commands import _local
+
     wanted, url = _local.interpret(told)
     if declared:
         _local.require_source(wanted)
@@ -154,11 +157,14 @@ def session(told: Told, cluster: Cluster) -> Iterator[Session]:
 
     :raises PtahkError: there is no such resource, or no live manager; nothing was written.
     """
+    from ptahk.commands._local import Session
+    from ptahk.commands._resource import Wanted, checked
+
     check_options(told.place, told.source, told.policy)
     messages = Messages(told.common)
     with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
         stored = one_resource(reader, cluster, told.place, told.ref)
-        wanted = Wanted(stored, None, None, _resource.checked(stored["spec"]))
+        wanted = Wanted(stored, None, None, checked(stored["spec"]))
         with driving(reader, cluster, stored, messages, told.timeout_s) as drive:
             drive.require_manager()
             yield Session(
@@ -180,6 +186,8 @@ def driving(
     timeout_s: float | None,
 ) -> Iterator[ClusterDrive]:
     """Follow one stored resource."""
+    from ptahk.commands._follow import ClusterDrive
+
     metadata = stored["metadata"]
     drive = ClusterDrive(
         reader,
@@ -197,6 +205,8 @@ def approve(
     reader: _wiring.Reader, drive: ClusterDrive | None, stored: Document, plan: Plan
 ) -> None:
     """Store an approval of exactly this plan by whom the cluster says that we are."""
+    from ptahk.commands import _local
+
     with store_faults():
         person = reader.person()
     namespace = stored["metadata"]["namespace"]

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ptahk.commands import (
-    _cluster,
-    _documents,
-    _ledger,
-    _local,
-    _manifests,
-    _render,
-    _resource,
-    _wiring,
-)
+from ptahk.commands import _cluster, _documents, _render, _wiring
 from ptahk.commands._drive import Interrupts, read_status, store_faults
 from ptahk.commands._options import Cluster, Place, resource_name
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import Clock, Document
 from ptahk.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from ptahk.commands import _local
 
 WAIT_MAX_S = 30.0
 """Longest single wait; a change wakes us."""
@@ -54,6 +48,8 @@ def _meant(
     name = resource_name(ref, None)
     namespace = _cluster.namespace_of(reader, cluster)
     if place.manifest is not None:
+        from ptahk.commands import _manifests
+
         manifest, _ = _manifests.one_schema(place.manifest, name)
         metadata = manifest["metadata"]
         name = metadata["name"]
@@ -174,6 +170,8 @@ def history(
 
     :param progress: with it, the database's own ledger is read too, by a child of this command.
     """
+    from ptahk.commands import _ledger, _local, _resource
+
     _cluster.check_options(place, None, None)
     with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
         owner = _cluster.one_resource(reader, cluster, place, ref)

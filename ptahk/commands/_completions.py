@@ -244,3 +244,42 @@ def _fish_flag(flag: Flag) -> str:
 
 SHELLS: Mapping[str, Callable[[tuple[Node, ...]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
 FILE_NAMES: Mapping[str, str] = {"bash": "ptahk.bash", "zsh": "_ptahk", "fish": "ptahk.fish"}
+
+
+NO_FILES, FILES = 4, 0
+"""Cobra's directives, as kubectl reads them from a plugin's completion program."""
+
+
+def kubectl(nodes: tuple[Node, ...], words: tuple[str, ...]) -> str:
+    """What ``kubectl_complete-ptahk`` answers: a candidate a line, then the directive.
+
+    :param words: what was typed after ``kubectl ptahk``; the last one is being completed.
+    """
+    *before, current = words or ("",)
+    node = _typed(nodes, before)
+    flags = {name: flag for flag in node.flags for name in flag.names}
+    last = flags.get(before[-1]) if before else None
+    if last is not None and last.takes_value:
+        found = [(value, "") for value in last.values]
+        directive = FILES if last.is_file else NO_FILES
+    elif current.startswith("-"):
+        found = [(name, flag.help) for name, flag in flags.items()]
+        directive = NO_FILES
+    else:
+        helps = {child.path: child.help for child in nodes}
+        found = [(child, helps[*node.path, child]) for child in node.children]
+        found += [(value, "") for item in node.arguments for value in item.values]
+        directive = FILES if any(item.is_file for item in node.arguments) else NO_FILES
+    lines = [
+        f"{word}\t{text}" if text else word for word, text in found if word.startswith(current)
+    ]
+    return "\n".join([*lines, f":{directive}"]) + "\n"
+
+
+def _typed(nodes: tuple[Node, ...], words: list[str]) -> Node:
+    """The command that the words lead to."""
+    by_path = {node.path: node for node in nodes}
+    found = by_path[()]
+    for word in words:
+        found = by_path.get((*found.path, word), found)
+    return found

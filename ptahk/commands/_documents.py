@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptahk.commands._render import document
 from ptahk.engine.model.claim import Claim
 from ptahk.engine.model.fields import format_time
-from ptahk.engine.model.plan import Plan
 from ptahk.engine.model.resource import SchemaSpec
 from ptahk.engine.model.status import HistoryEntry, Status
 from ptahk.engine.ports import Document
 from ptahk.errors import Refused
 from ptahk.wire import digest
+
+if TYPE_CHECKING:
+    from ptahk.engine.model.plan import Plan
 
 ENGINE = "postgresql"
 

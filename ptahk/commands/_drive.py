@@ -11,12 +11,8 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ptahk.commands._render import Messages
-from ptahk.commands._resource import Wanted
-from ptahk.commands._wiring import World
-from ptahk.engine import driver
 from ptahk.engine.model import status as status_model
 from ptahk.engine.model.resource import ACKNOWLEDGE, REQUEST, Request, RequestType, request_text
 from ptahk.engine.model.status import Answer, Status
@@ -40,6 +36,12 @@ from ptahk.errors import (
     Unreachable,
     UsageError,
 )
+
+if TYPE_CHECKING:
+    from ptahk.commands._render import Messages
+    from ptahk.commands._resource import Wanted
+    from ptahk.commands._wiring import World
+    from ptahk.engine import driver
 
 WAIT_MAX_S = 30.0
 """Longest single wait: an upper bound, not a poll; the end of a Job wakes us."""
@@ -176,6 +178,7 @@ class Drive:
 
     def until_answered(self, request_id: str) -> Answer:
         """Run passes until the request with this id is answered."""
+        from ptahk.engine import driver
 
         def answered(status: Status) -> bool:
             found = status.request
@@ -189,6 +192,9 @@ class Drive:
 
     def run_until(self, reached: Callable[[Status], bool]) -> Status:
         """Run passes until the status is as wanted."""
+        # Imported late: a command on a cluster runs no pass.
+        from ptahk.engine import driver
+
         while True:
             status = self.status()
             if reached(status):

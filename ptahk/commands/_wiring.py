@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,11 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote
 
-from ptahk.backends.local.jobs import DIRECTORY, LocalJobs, LocalSurroundings, child_environment
-from ptahk.backends.local.objects import LocalObjects
-from ptahk.backends.local.statefile import os_fault
 from ptahk.backends.system import SystemClock, SystemEntropy
-from ptahk.engine.model.plan import Approver
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import (
     Clock,
@@ -34,6 +31,9 @@ from ptahk.errors import PtahkError, Refused, UsageError
 
 if TYPE_CHECKING:
     from ptahk.backends.kube.client import Client
+    from ptahk.backends.local.jobs import LocalJobs
+    from ptahk.backends.local.objects import LocalObjects
+    from ptahk.engine.model.plan import Approver
     from ptahk.serve.manager import World as ManagerWorld
 
 COORDINATION_NAMESPACE = "ptahk-system"
@@ -77,6 +77,15 @@ def local_world(
     :param url: for child processes alone; None in commands that start none.
     :raises PtahkError: the store cannot be used; nothing was changed.
     """
+    # Imported late: a command on a cluster needs none of it.
+    from ptahk.backends.local.jobs import (
+        DIRECTORY,
+        LocalJobs,
+        LocalSurroundings,
+        child_environment,
+    )
+    from ptahk.backends.local.objects import LocalObjects
+
     clock = SystemClock()
     with contextlib.ExitStack() as stack:
         why = ""
@@ -134,6 +143,8 @@ def one_command_at_a_time(state: Path | None, uid: str, name: str) -> Iterator[N
     if state is None:
         yield
         return
+    from ptahk.backends.local.statefile import os_fault
+
     directory = state / "locks"
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -214,15 +225,19 @@ def cluster_reader(kubeconfig: str | None, context: str | None) -> Iterator[Read
 
     :raises PtahkError: the kubeconfig or its credentials cannot be used.
     """
-    # Imported late: the official client costs more than a whole local command.
-    from ptahk.backends.kube.client import Client
-    from ptahk.backends.kube.follow import Follow
-    from ptahk.backends.kube.objects import KubeObjects
-
+    # Imported late: the official client costs more than a whole local command. Nothing of it
+    # becomes garbage, so the collector only costs time meanwhile.
+    gc.disable()
     try:
+        from ptahk.backends.kube.client import Client
+        from ptahk.backends.kube.follow import Follow
+        from ptahk.backends.kube.objects import KubeObjects
+
         client = Client.load(None if kubeconfig is None else Path(kubeconfig), context)
     except UsageError as error:
         raise UsageError(error.message, field=error.field, hint=NO_CLUSTER) from None
+    finally:
+        gc.enable()
 
     def follow(
         kind: str, namespace: str | None, name: str | None, tell: Callable[[Any, Any], None]
@@ -246,6 +261,8 @@ def cluster_reader(kubeconfig: str | None, context: str | None) -> Iterator[Read
 
 def _person(client: Client) -> Approver:
     """Who asks, as the cluster knows them: what admission demands of an approval (C-12.3)."""
+    from ptahk.engine.model.plan import Approver
+
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     found = client.request("POST", path, body=review).document()
@@ -267,6 +284,8 @@ def fencing_world(
 
     The Jobs leave nothing behind, and speak to the ledger as the cluster's store.
     """
+    from ptahk.backends.local.jobs import LocalJobs, LocalSurroundings, child_environment
+
     clock = SystemClock()
     environment = child_environment(os.environ, None)
     with LocalJobs.temporary(clock, url=url, dev_url=None, environment=environment) as jobs:

@@ -39,7 +39,7 @@ def status(
     cluster: Cluster,
 ) -> int:
     """Show phase, claims, what is owed and the next step. Exits 1 where a person is needed."""
-    from ptahk.commands import _inputs, _local, _render, _text, _wiring
+    from ptahk.commands import _render, _text
 
     limit = None if timeout is None else parse_duration(timeout)
     if not is_local(place):
@@ -50,6 +50,8 @@ def status(
             lambda found: _render.emit(found, _text.status, common), watch=watch,
         )  # fmt: skip
         return int(any(_needs_a_person(item) for item in document["resources"]))
+    from ptahk.commands import _inputs, _local, _wiring
+
     messages = _render.Messages(common)
     state = _inputs.state_directory(place)
     with _wiring.local_world(state, "unless absent", _local.Progress(messages)) as world:

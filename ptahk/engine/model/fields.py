@@ -48,6 +48,8 @@ class Reads:
 
     reader: Reader
     """JSON value → kept value. :raises FieldError: it is not of that form."""
+    shape: str = ""
+    """Names the type of the written form, where it is one of ``podshape.SHAPES``."""
 
 
 class FieldError(ValueError):
@@ -202,6 +204,11 @@ def _build(cls: Any) -> Reader:
             raise FieldError("", str(error)) from None
 
     return reader
+
+
+def reader_of(hint: Any) -> Reader:
+    """The reader of any type that a field may have."""
+    return _of(hint)
 
 
 def _plain(hint: Any) -> type | None:
