@@ -1,5 +1,6 @@
 """The CRDs: structural, bounded everywhere, described, and of the same bounds as the codec."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,10 @@ import pytest
 
 from ptahk.api import crd
 from ptahk.api.documents import read_documents
+from ptahk.engine.families.schema import results
+from ptahk.engine.model.fields import TEXT_MAX
 from tests.kit.manifests import BAD, GOOD, Bad
+from tests.kit.scenario import scenario
 
 CRDS = {item["spec"]["names"]["kind"]: item for item in crd.documents()}
 OPEN = {
@@ -136,3 +140,21 @@ def test_a_rule_says_what_the_codec_says() -> None:
     }
     for bad in filter(by_rule, BAD):
         assert any(bad.rule in message for message in said), bad.name
+
+
+def test_what_an_executor_says_fits_however_long_it_is() -> None:
+    """A status that its CRD refuses would stand for ever."""
+    world = scenario("a")
+    process = world.process()
+    world.ask("plan")
+    process.until("WriteClaim")
+    claim = world.status().active_operation
+    assert claim is not None
+    long = "x" * 100_000
+    error = {"reason": long, "message": long, "exitCode": 5, "hint": long, "field": long}
+    for kind in ("Plan", "Apply"):
+        reading = results.read(
+            dataclasses.replace(claim, type=kind), {"error": error, "result": None}, None
+        )
+        for text in (reading.outcome.reason, reading.outcome.message, reading.hint, reading.field):
+            assert len(text or "") <= TEXT_MAX

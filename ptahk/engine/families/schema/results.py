@@ -28,6 +28,8 @@ from ptahk.wire.digest import PlanBinding, PolicyBinding
 from ptahk.wire.jobspec import PROTOCOL_VERSION
 
 DRIFT_ITEMS_KEPT = 100
+WORD_MAX = 256
+"""Longest reason or field: a status is refused by its CRD with longer texts, and then stands."""
 DECLARATION_KEY = "declaration.sql.gz"
 TRANSIENT = frozenset({"ConnectionLost", "ExecutorLost", "Stopped", "InternalError"})
 """Reasons of a read-only failure that the next attempt may not meet again."""
@@ -60,13 +62,14 @@ def _failure(payload: Mapping[str, Any]) -> Reading | None:
         if result is None or result.get("ok") is not True:
             raise FieldError(".result", "says neither success nor why not")
         return None
-    reason = str(error["reason"])
+    reason = cut(str(error["reason"]), WORD_MAX)
+    hint, field = error.get("hint"), error.get("field")
     return Reading(
         Failed(reason, _message(error)),
         definite=reason not in TRANSIENT,
         exit_code=int(error["exitCode"]),
-        hint=error.get("hint"),
-        field=error.get("field"),
+        hint=None if hint is None else cut(str(hint), 1024),
+        field=None if field is None else cut(str(field), WORD_MAX),
     )
 
 
@@ -272,7 +275,7 @@ def _apply(claim: Claim, payload: Mapping[str, Any]) -> Reading:
 def _reported(
     claim: Claim, result: Mapping[str, Any] | None, error: Mapping[str, Any], started: bool
 ) -> Outcome:
-    reason, message = str(error["reason"]), _message(error)
+    reason, message = cut(str(error["reason"]), WORD_MAX), _message(error)
     stale = result is not None and result.get("result") == "stale" and reason == "StalePlan"
     # Recognised only from the diagnostic that names the plan's own fingerprint (C-10.3).
     if stale and not started and str(claim.inputs["observedState"]) in message:

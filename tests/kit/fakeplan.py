@@ -1,0 +1,22 @@
+"""Statements of a fake plan as the planner writes them (C-7.3), for commands that show a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def whole(index: int, sql: str) -> dict[str, Any]:
+    """A statement as a plan's bytes hold it."""
+    word, _, line = sql.partition(" ")
+    drops = word == "drop"
+    return {
+        "index": index,
+        "sql": sql,
+        "kind": "line",
+        "object": line,
+        "severity": "destructive" if drops else "safe",
+        "lock": "",
+        "reason": "it is not declared" if drops else "it is declared",
+        "group": {"number": 1, "transaction": not line.startswith("!")},
+        "timeouts": {"lockSeconds": None},
+    }
