@@ -21,7 +21,7 @@ from ptahk.engine.model.intent import (
 from ptahk.engine.model.outcome import Refusal
 from ptahk.engine.model.resource import FINALIZER
 from ptahk.engine.model.snapshot import Snapshot
-from ptahk.engine.model.status import Status
+from ptahk.engine.model.status import THAWED_KEPT, Status
 
 BLOCKED_RECHECK_S = 60.0
 """A conflict is looked at again within a minute (C-6.3)."""
@@ -69,8 +69,12 @@ def _thaw(s: Snapshot) -> Decision | None:
     frozen, word = s.status.frozen, s.acknowledge
     if frozen is None or word is None or word.frozen != frozen.number:
         return None
+    operations = s.status.thawed_operations
+    if frozen.operation_id is not None:
+        operations = (*operations, frozen.operation_id)[-THAWED_KEPT:]
     thawed = dataclasses.replace(
         s.status, frozen=None, thawed=max(s.status.thawed, frozen.number),
+        thawed_operations=operations,
         realm_number=max(s.status.realm_number, frozen.number),
     )  # fmt: skip
     return Do(WriteStatus("Thaw", thawed, word.reason))

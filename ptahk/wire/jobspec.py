@@ -157,8 +157,9 @@ class JobSpec:
     """Required for Prove, absent elsewhere."""
     known_number: int = 0
     """Highest epoch number this store knows for the realm (C-6.14)."""
-    thawed: bool = False
-    """A person acknowledged the frozen realm: C-6.14's refusals are reported, not enforced."""
+    thawed: tuple[str, ...] = ()
+    """Operation ids of other stores' attempts that a person acknowledged: they freeze nothing
+    any more (C-6.14). An acknowledged number of this store is in ``known_number``."""
     rebind: bool = False
     """Apply only: replace the binding row's coordination digest, run nothing (C-11.17)."""
     declaration: bool = False
@@ -212,6 +213,7 @@ def _check_head(spec: JobSpec) -> None:
     _need(1 <= spec.active_deadline_seconds <= 86_400, "activeDeadlineSeconds")
     _need(1 <= spec.termination_grace_period_seconds <= 45, "terminationGracePeriodSeconds")
     _need(spec.known_number >= 0, "knownNumber")
+    _need(len(spec.thawed) <= 100 and all(map(_HEX32.match, spec.thawed)), "thawed")
 
 
 def _check_bindings(spec: JobSpec) -> None:

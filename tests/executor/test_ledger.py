@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Iterator
 from typing import Any
@@ -101,14 +102,29 @@ def test_a_number_that_the_store_does_not_know_freezes(mine: Session) -> None:
     assert (finding["reason"], finding["number"]) == ("UnknownNumber", 5)
 
 
+def test_a_number_given_twice_freezes(mine: Session) -> None:
+    lost = apply_spec(5)
+    settled(mine, lost)
+    again = apply_spec(5, epoch=lost.epoch)
+    assert ledger.report(mine, again)["frozen"] == []
+    restored = dataclasses.replace(again, epoch="5." + "f" * 16)
+    (finding,) = ledger.report(mine, restored)["frozen"]
+    assert (finding["reason"], finding["operationId"]) == ("UnknownNumber", lost.operation_id)
+
+
 def test_another_clusters_open_attempt_freezes_unless_shared(mine: Session) -> None:
-    begin(mine, apply_spec(1, store_uid="cluster", store_kind="cluster"))
+    foreign = apply_spec(5, store_uid="cluster", store_kind="cluster")
+    begin(mine, foreign)
     spec = apply_spec(2)
     (finding,) = ledger.report(mine, spec)["frozen"]
     assert finding["reason"] == "ForeignCluster"
     assert refusal(mine, spec) == "Frozen"
     settled(mine, apply_spec(2, shared_realm=True))
-    assert begin(mine, apply_spec(3, thawed=True, store_uid="third")) == []
+    known = (foreign.operation_id,)
+    settled(mine, apply_spec(3, store_uid="third", thawed=known))
+    begin(mine, apply_spec(1, store_uid="other", store_kind="cluster", thawed=known))
+    late = apply_spec(4, store_uid="third", thawed=known)
+    assert refusal(mine, late) == "Frozen", "the word was on another attempt"
 
 
 def test_an_open_attempt_of_an_unknown_local_store(mine: Session, database: Database) -> None:

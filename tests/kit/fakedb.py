@@ -238,16 +238,20 @@ class Execution:
         known = max(spec.known_number, spec.number or 0)
         if spec.fenced is not None:
             known = max(known, int(spec.fenced.epoch.split(".")[0]))
-        own = [row for row in rows if row["storeUid"] == spec.store_uid and row["number"] > known]
+        own = [
+            row for row in rows if row["storeUid"] == spec.store_uid
+            and (row["number"] > known
+                 or (row["number"] == spec.number and row["epoch"] != spec.epoch))
+        ]  # fmt: skip
         for row in sorted(own, key=lambda row: -row["number"])[:1]:
             text = f"the ledger holds number {row['number']} of this store"
-            found.append({"reason": "UnknownNumber", "message": text, "number": row["number"]})
+            found.append(_finding("UnknownNumber", row, text))
         for row in rows if not spec.shared_realm else ():
             foreign = row["storeUid"] != spec.store_uid and row["storeKind"] == "cluster"
             if foreign and row["state"] == "started" and not row["sharedRealm"]:
                 text = f"another cluster has an unfinished attempt {row['operationId']}"
-                item = {"reason": "ForeignCluster", "message": text, "number": row["number"]}
-                found.append(item)
+                if row["operationId"] not in spec.thawed:
+                    found.append(_finding("ForeignCluster", row, text))
         return found
 
     def _declared(self) -> list[str]:
@@ -422,7 +426,7 @@ class Execution:
             raise Refused("StaleEpoch", "a number as high is recorded")
         if db.time() >= parse_time(spec.execution_not_after):
             raise Refused("DeadlineExceeded", "the deadline has passed")
-        if not spec.thawed and self._frozen(rows):
+        if self._frozen(rows):
             raise Refused("Frozen", self._frozen(rows)[0]["message"])
         for row in rows:
             if row["state"] == "started" and row["storeKind"] == "local":
@@ -481,6 +485,13 @@ class Execution:
             self._make_plan(document)
         elif not self.db.plans:
             raise Refused("NoSource", "a plan needs a declaration")
+
+
+def _finding(reason: str, row: dict[str, Any], message: str) -> dict[str, Any]:
+    return {
+        "reason": reason, "message": message, "number": row["number"],
+        "storeUid": row["storeUid"], "operationId": row["operationId"],
+    }  # fmt: skip
 
 
 def _whole(index: int, sql: str) -> dict[str, Any]:

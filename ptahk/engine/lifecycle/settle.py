@@ -219,7 +219,7 @@ def _learned(status: Status, s: Snapshot, claim: Claim, payload: Mapping[str, An
     database = database_of(document, s.now, claim.request)
     if database is None:
         return status
-    frozen = status.frozen or frozen_by(document, s.now, status.thawed)
+    frozen = status.frozen or frozen_by(document, s.now, status)
     return dataclasses.replace(status, database=database, frozen=frozen)
 
 

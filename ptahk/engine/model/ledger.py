@@ -19,7 +19,7 @@ from ptahk.engine.model.outcome import (
     Succeeded,
     Unknown,
 )
-from ptahk.engine.model.status import Database, Frozen
+from ptahk.engine.model.status import Database, Frozen, Status
 
 
 def judge(row: Mapping[str, Any] | None, reported: StoredOutcome) -> Outcome:
@@ -92,13 +92,20 @@ def database_of(result: Mapping[str, Any], now: datetime, request: str | None) -
         return None
 
 
-def frozen_by(result: Mapping[str, Any], now: datetime, thawed: int) -> Frozen | None:
-    """The finding that freezes the realm, unless a person acknowledged its number (C-6.14)."""
+def frozen_by(result: Mapping[str, Any], now: datetime, status: Status) -> Frozen | None:
+    """The finding that freezes the realm, unless a person acknowledged it (C-6.14).
+
+    A word on another store's attempt is on that attempt: its number is that store's own.
+    """
     ledger = result.get("ledger") or {}
     for finding in ledger.get("frozen") or ():
-        number = int(finding["number"])
-        if number > thawed:
-            return Frozen(finding["reason"], cut(finding["message"], 512), number, now)
+        number, operation = int(finding["number"]), finding.get("operationId")
+        known = number <= status.thawed
+        if finding["reason"] == "ForeignCluster":
+            known = operation in status.thawed_operations
+        if not known:
+            text = cut(finding["message"], 512)
+            return Frozen(finding["reason"], text, number, now, operation)
     return None
 
 

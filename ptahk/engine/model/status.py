@@ -41,6 +41,7 @@ from ptahk.engine.model.outcome import StoredOutcome
 PROTOCOL_VERSION = 1
 HISTORY_KEPT = 20
 APPROVALS_KEPT = 50
+THAWED_KEPT = 20
 CONDITIONS_MAX = 16
 
 Phase = Literal[
@@ -112,6 +113,8 @@ class Frozen:
     message: str
     number: int
     time: datetime
+    operation_id: str | None = None
+    """The attempt in the ledger that it was frozen over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +192,9 @@ class Status:
     frozen: Frozen | None = None
     thawed: int = 0
     """Highest ledger number that a person acknowledged."""
+    thawed_operations: tuple[str, ...] = ()
+    """Attempts of other stores that a person acknowledged, the last twenty: their
+    numbers are their own store's, and compare with nothing here."""
     last_observation: Mapping[str, Any] | None = None
     """What the last observation found."""
     last_plan: Mapping[str, Any] | None = None

@@ -50,7 +50,7 @@ def job(claim: Claim, s: Snapshot) -> JobSpec:
         local_snapshot_digest=claim.snapshot_digest if s.store.kind == "local" else None,
         fenced=None if owed is None else _fenced(owed),
         known_number=known_number(s),
-        thawed=s.status.thawed > 0,
+        thawed=s.status.thawed_operations,
         rebind=claim.type == "Apply" and inputs.get("rebind") is True,
         declaration=inputs.get("declaration") is True,
     )

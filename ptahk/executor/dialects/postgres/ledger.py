@@ -215,7 +215,7 @@ def _refuse_start(session: Session, spec: JobSpec) -> None:
     late = session.query("SELECT clock_timestamp() >= %s::timestamptz", (spec.execution_not_after,))
     if late[0][0]:
         raise _late(spec)
-    frozen = [] if spec.thawed else _frozen(session, spec)
+    frozen = _frozen(session, spec)
     if frozen:
         raise Refused(
             frozen[0]["message"],
@@ -228,14 +228,15 @@ def _frozen(session: Session, spec: JobSpec) -> list[FrozenFinding]:
     """C-6.14: a number of this store that it does not know, or another cluster's open attempt."""
     here = str(session.identity)
     out: list[FrozenFinding] = []
-    # This very attempt's number is known: the claim carries it. Numbers are kept by realm: those
-    # that the same store gave under another key of this database are no sign of an older copy.
+    # This very attempt's number is known: the claim carries it. Under another epoch it is not:
+    # no number is given twice. Numbers are kept by realm: those that the same store gave under
+    # another key of this database are no sign of an older copy.
     known = max(spec.known_number, spec.number or 0)
     for row in _rows(
         session,
-        "server_identity = %s AND store_uid = %s AND coordination_digest = %s AND number > %s"
-        " ORDER BY number DESC LIMIT 1",
-        (here, spec.store_uid, spec.coordination_digest, known),
+        "server_identity = %s AND store_uid = %s AND coordination_digest = %s"
+        " AND (number > %s OR (number = %s AND epoch <> %s)) ORDER BY number DESC LIMIT 1",
+        (here, spec.store_uid, spec.coordination_digest, known, spec.number, spec.epoch),
     ):
         out.append(
             _finding(
@@ -250,8 +251,9 @@ def _frozen(session: Session, spec: JobSpec) -> list[FrozenFinding]:
     for row in _rows(
         session,
         "server_identity = %s AND store_uid <> %s AND store_kind = 'cluster'"
-        " AND state = 'started' AND NOT shared_realm ORDER BY number DESC LIMIT 1",
-        (here, spec.store_uid),
+        " AND state = 'started' AND NOT shared_realm AND NOT operation_id = ANY(%s)"
+        " ORDER BY number DESC LIMIT 1",
+        (here, spec.store_uid, list(spec.thawed)),
     ):
         out.append(
             _finding(
