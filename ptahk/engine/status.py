@@ -28,7 +28,7 @@ def outputs(
     if waiting is not None:
         next_step = reasons.advice(waiting.reason)
         shown = Summary(shown.phase, False, waiting.reason, waiting.message, next_step)
-    working = _in_flight(status)
+    working = _in_flight(status) and not (shown.ready and _routine(status))
     stalled = not shown.ready and not working and shown.phase in _STALLED
     message = cut(shown.message, MESSAGE_MAX)
     wanted = (
@@ -59,6 +59,13 @@ def _in_flight(status: Status) -> bool:
         or status.pending_observation is not None
         or status.pending_lock_release is not None
     )
+
+
+def _routine(status: Status) -> bool:
+    """Only a look at the database: what is in sync does not cease to be so at each interval."""
+    claim = status.active_operation
+    owes = status.pending_observation is not None or status.pending_lock_release is not None
+    return claim is not None and claim.type in _LOOKS and not owes
 
 
 def _condition(
@@ -98,6 +105,7 @@ def _shown(status: Status, steady: Summary, refusal: Refusal | None, *, deleting
 
 
 _WORK = frozenset({"Plan", "Apply"})
+_LOOKS = frozenset({"Observe", "History"})
 
 
 def _blocked(phase: Any, reason: str, message: str) -> Summary:

@@ -54,3 +54,17 @@ def test_an_apply_that_failed_is_tried_again_after_its_pause_without_an_interval
     s.database.failing.clear()
     process.settle(patience_s=400)
     assert s.status().phase == "InSync"
+
+
+def test_ready_stays_true_while_the_interval_looks() -> None:
+    s, process = resting()
+    result = process.step()
+    assert result.requeue is not None
+    s.world.clock.advance(result.requeue.at - s.world.clock.monotonic())
+    shown, looked = set(), len(s.status().history)
+    for _ in range(40):
+        process.step()
+        s.world.jobs.run_all()
+        shown |= {(c.type, c.status) for c in s.status().conditions}
+    assert len(s.status().history) > looked
+    assert shown == {("Ready", "True"), ("Reconciling", "False"), ("Stalled", "False")}
