@@ -234,3 +234,34 @@ def test_a_stranger_is_told_so(bed: Bed, served: Cluster) -> None:
     where = ("--kubeconfig", str(served.kubeconfig("mallory")), "-n", bed.namespace)
     answer = bed.ptahk.run("plan", "schema/orders", *where, "-o", "json")
     assert 'User "mallory" cannot get' in answer.refusal(6)
+
+
+def test_a_frozen_realm_is_thawed_by_a_persons_word(bed: Bed) -> None:
+    bed.make()
+    with bed.room(automatic=False).at_work() as room:
+        nothing = ("acknowledge", "schema/orders", "--frozen", "--reason", "x", "-o", "json")
+        bed.run(*nothing).refusal(3, "NothingToAcknowledge")
+        room.database.frozen = [
+            {
+                "reason": "UnknownNumber",
+                "message": "the ledger is ahead",
+                "number": 7,
+                "storeUid": room.ports.store.uid,
+                "operationId": "e" * 32,
+            }
+        ]
+        bed.run("observe", "schema/orders", "-o", "json")
+        until(lambda: bed.phase() == "Frozen", "the realm to freeze")
+        assert "ledger number 7" in bed.run("plan", "schema/orders", "-o", "json").refusal(3)
+        answer = bed.run(
+            "acknowledge",
+            "schema/orders",
+            "--frozen",
+            "--reason",
+            "a restored backup",
+            "-o",
+            "json",
+        )
+        document = answer.document("Acknowledgement")
+        assert (document["what"], document["person"]) == ("frozen", "ann")
+        assert bed.run("plan", "schema/orders", "-o", "json").document("Plan")["changes"]
