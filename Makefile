@@ -1,6 +1,6 @@
 # Every target works in a fresh checkout: it sets up what it needs first. See docs/testing.md.
 .DEFAULT_GOAL := help
-.PHONY: help demo test set-up controlplane images test-kind lint format verify generate suites sim mutants bench completions clean
+.PHONY: help demo test set-up controlplane images test-kind lint format verify generate suites sim model mutants bench completions clean
 
 PYTHON_IN := .venv/bin/python
 # Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
@@ -15,6 +15,9 @@ JOBS ?= $(shell nproc)
 # How many seeds `make sim` runs, and from which on.
 SEEDS ?= 20000
 FIRST ?= 0
+# How many faults `make model` lets happen on one path, and how many states are enough (0: all).
+FAULTS ?= 1
+STATES ?= 0
 # More for pytest, for example: make suites TESTS=tests/unit ARGS='-k frame -x'
 TESTS ?= tests
 ARGS ?=
@@ -77,6 +80,9 @@ sim: ## A campaign of the simulator: make sim SEEDS=20000
 
 mutants: ## Hunt every planted bug of the engine, alone and in pairs
 	$(PYTHON_IN) -m tests.sim.hunt --jobs $(JOBS)
+
+model: ## Every state of the engine's model with one fault; further: make model FAULTS=2 STATES=…
+	$(PYTHON_IN) -m tests.model --faults $(FAULTS) --states $(STATES) --jobs $(JOBS)
 
 bench: ## The figures of docs/performance.md; fails where a bound is missed
 	@scripts/set-up dev

@@ -1,0 +1,71 @@
+"""``python -m tests.model``: a campaign over every world, one process each, or one path again."""
+
+import argparse
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.model.explore import CONFIGS, Bounds, Explorer, Report, explore
+from tests.model.parts import key
+from tests.sim import fast
+
+
+def replay(bounds: Bounds, moves: list[int]) -> int:
+    """Follow one path and print what happens."""
+    with fast.parsing_once():
+        explorer = Explorer(bounds)
+        state = explorer.world.initial()
+        for line, after in explorer.follow(moves):
+            print(line)
+            if isinstance(after, Exception):
+                print(f"VIOLATION: {after}")
+                return 1
+            state = after
+        print(f"state {key(state):016x}" + (", resolved" if explorer.world.resolved(state) else ""))
+        for part in (*state.documents, *state.jobs, state.database):
+            print(part.content)
+    return 0
+
+
+def _run(bounds: Bounds) -> Report:
+    report = explore(bounds, say=lambda text: print(text, flush=True))
+    report.names = frozenset()
+    return report
+
+
+def campaign(bounds: list[Bounds], jobs: int) -> int:
+    """Explore each, side by side; the failures' number is the exit code's cause."""
+    with ProcessPoolExecutor(jobs) as pool:
+        reports = list(pool.map(_run, bounds))
+    for report in reports:
+        print("\n".join(report.lines()))
+        if report.failure:
+            print(report.failure)
+    total = sum(report.states for report in reports)
+    failed = sum(bool(report.failure) for report in reports)
+    print(f"{total:,} distinct states in all, {failed} worlds with a violation or a stuck state")
+    return 1 if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
+    parser.add_argument("--world", choices=sorted(CONFIGS), help="this one alone")
+    parser.add_argument("--faults", type=int, default=1, help="at most so many on one path")
+    parser.add_argument(
+        "--states", type=int, default=0, help="no more faults from then on; 0: all there are"
+    )
+    parser.add_argument("--kinds", help="these kinds of faults alone, with commas")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--replay", help="follow this path: numbers with commas")
+    given = parser.parse_args()
+    kinds = None if given.kinds is None else tuple(given.kinds.split(","))
+    worlds = [given.world] if given.world else sorted(CONFIGS)
+    if given.replay is not None:
+        moves = [int(number) for number in given.replay.split(",") if number]
+        return replay(Bounds(worlds[0], given.faults, None, kinds), moves)
+    states = given.states or None
+    return campaign([Bounds(world, given.faults, states, kinds) for world in worlds], given.jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
