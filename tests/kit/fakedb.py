@@ -21,6 +21,7 @@ from ptahk.engine.model.fields import parse_time
 from ptahk.engine.model.job import JobOrder
 from ptahk.engine.model.resource import PLAN_KEY, SOURCE_KEY
 from ptahk.wire import canonical, digest, frame
+from tests.kit.fakeplan import whole
 
 TARGET = "sha256:" + "7" * 64
 SERVER = "postgresql/1/1"
@@ -295,7 +296,7 @@ class Execution:
         declared, live = self._declared(), self.db.live
         statements = [f"create {line}" for line in declared if line not in live]
         statements += [f"drop {line}" for line in live if line not in declared]
-        written = map(_whole, range(1, len(statements) + 1), statements)
+        written = map(whole, range(1, len(statements) + 1), statements)
         raw = canonical.encode(
             {"version": 1, "statements": list(written) if self.db.whole else statements}
         )
@@ -492,19 +493,3 @@ def _finding(reason: str, row: dict[str, Any], message: str) -> dict[str, Any]:
         "reason": reason, "message": message, "number": row["number"],
         "storeUid": row["storeUid"], "operationId": row["operationId"],
     }  # fmt: skip
-
-
-def _whole(index: int, sql: str) -> dict[str, Any]:
-    """A statement as a plan's bytes hold it (C-7.3)."""
-    drops = sql.startswith("drop ")
-    return {
-        "index": index,
-        "sql": sql,
-        "kind": "line",
-        "object": sql.partition(" ")[2],
-        "severity": "destructive" if drops else "safe",
-        "lock": "",
-        "reason": "it is not declared" if drops else "it is declared",
-        "group": {"number": 1, "transaction": not sql.partition(" ")[2].startswith("!")},
-        "timeouts": {"lockSeconds": None},
-    }
