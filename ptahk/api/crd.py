@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from annotated_types import Ge, Le, MaxLen, MinLen
-
 from ptahk.engine.model import migration, plan, podshape, resource
 from ptahk.engine.model.claim import Claim
 from ptahk.engine.model.fields import (
@@ -38,6 +36,7 @@ from ptahk.engine.model.fields import (
     camel,
     parse_duration,
 )
+from ptahk.engine.model.limits import Ge, Le, MaxLen, MinLen
 from ptahk.engine.model.status import Status
 
 Schema = dict[str, Any]

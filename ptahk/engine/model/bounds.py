@@ -6,9 +6,8 @@ what a Job's create would refuse is refused before there is a claim (C-2.3).
 
 from typing import Annotated
 
-from annotated_types import MaxLen, MinLen
-
 from ptahk.engine.model.fields import Matches
+from ptahk.engine.model.limits import MaxLen, MinLen
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
 
-from annotated_types import MaxLen
-
 from ptahk.engine.model.fields import FieldError
+from ptahk.engine.model.limits import MaxLen
 from ptahk.engine.model.outcome import StoredOutcome
 from ptahk.wire.digest import Epoch, is_digest
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from annotated_types import Ge, Le, MaxLen
-
 from ptahk.engine.model.bounds import LabelValue, ObjectName, QualifiedName
 from ptahk.engine.model.fields import Duration, Reads
+from ptahk.engine.model.limits import Ge, Le, MaxLen
 
 DEADLINE_S = 900
 

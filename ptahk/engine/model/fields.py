@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from annotated_types import Ge, Le, MaxLen, MinLen
+from ptahk.engine.model.limits import Ge, Le, MaxLen, MinLen
 
 T = TypeVar("T")
 Reader = Callable[[Any], Any]

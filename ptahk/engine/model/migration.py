@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from annotated_types import MaxLen, MinLen
-
 from ptahk.engine.model.bounds import Identifier
 from ptahk.engine.model.execution import Execution
 from ptahk.engine.model.fields import Duration, FieldError, Reads, read
+from ptahk.engine.model.limits import MaxLen, MinLen
 from ptahk.engine.model.resource import ApplyPolicy, ConfigMapKey, OciReference, Target
 
 MIGRATION = "PtahMigration"

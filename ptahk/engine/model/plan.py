@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from annotated_types import MaxLen, MinLen
-
 from ptahk.engine.model.bounds import Digest, ObjectName, Uid
 from ptahk.engine.model.fields import FieldError, Matches, read, write
+from ptahk.engine.model.limits import MaxLen, MinLen
 from ptahk.engine.model.resource import API_VERSION, APPROVAL, CONFIG_MAP, PLAN, RESOURCE_UID
 from ptahk.wire import digest
 

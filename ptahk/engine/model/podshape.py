@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le, MaxLen
-
 from ptahk.engine.model.bounds import LabelValue, ObjectName, QualifiedName
 from ptahk.engine.model.fields import FieldError, Reads, reader_of
+from ptahk.engine.model.limits import Ge, Le, MaxLen
 
 QUANTITY = r"([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?"
 

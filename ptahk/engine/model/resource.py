@@ -10,11 +10,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from annotated_types import MaxLen, MinLen
-
 from ptahk.engine.model.bounds import DataKey, Identifier, ObjectName
 from ptahk.engine.model.execution import Execution
 from ptahk.engine.model.fields import Duration, FieldError, read
+from ptahk.engine.model.limits import MaxLen, MinLen
 from ptahk.errors import UsageError
 from ptahk.wire import digest
 from ptahk.wire.digest import CoordinationDigest

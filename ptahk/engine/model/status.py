@@ -32,10 +32,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from annotated_types import MaxLen
-
 from ptahk.engine.model.claim import Claim, PendingLockRelease, PendingObservation
 from ptahk.engine.model.fields import FieldError, read, write
+from ptahk.engine.model.limits import MaxLen
 from ptahk.engine.model.outcome import StoredOutcome
 
 PROTOCOL_VERSION = 1
