@@ -149,6 +149,7 @@ def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
         published=frozenset(ports.memory.published),
         prunable=_prunable(ports, resource),
         strays=_strays(ports, resource),
+        create_error=None if claim is None else ports.memory.refused.get(claim.job_name),
     )
 
 

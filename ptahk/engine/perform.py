@@ -1,7 +1,8 @@
 """Intent → one port call. Acts, never judges."""
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
+from ptahk.engine.model.fields import cut
 from ptahk.engine.model.intent import (
     AcquireLease,
     DispatchJob,
@@ -25,6 +26,9 @@ from ptahk.engine.ports import (
     Ports,
     key_of,
 )
+
+CAUSE_MAX: Final = 400
+"""Of what a create said, as a condition repeats it."""
 
 
 def perform(ports: Ports, document: Document, intent: Intent) -> str:
@@ -72,8 +76,10 @@ def _tell(ports: Ports, key: Key, step: str, message: str) -> str:
 def _write_status(ports: Ports, document: Document, status: Status) -> Document:
     stored = ports.objects.replace_status(document | {"status": render(status)})
     claim = status.active_operation
-    if claim is not None and claim.outcome is not None and claim.job_uid is not None:
-        ports.memory.results.pop(claim.job_uid, None)
+    if claim is not None and claim.outcome is not None:
+        ports.memory.refused.pop(claim.job_name, None)
+        if claim.job_uid is not None:
+            ports.memory.results.pop(claim.job_uid, None)
     return stored
 
 
@@ -114,6 +120,7 @@ def _dispatch(ports: Ports, document: Document, intent: DispatchJob) -> str:
         # An uncertain outcome, not a retry: the next pass reads what is there (step 6).
         text = f"{intent.order.name}: {type(error).__name__}: {error}"
         ports.recorder.event(key, "Warning", "CreateUncertain", text)
+        ports.memory.refused[intent.order.name] = cut(str(error), CAUSE_MAX)
         return "CreateUncertain"
     return _tell(ports, key, "DispatchJob", intent.order.name)
 

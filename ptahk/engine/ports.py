@@ -244,6 +244,8 @@ class Memory:
     """Immutable documents that were seen stored: ``Kind/namespace/name``."""
     sources: dict[str, str] = field(default_factory=dict)
     """ConfigMap uid, resourceVersion and key → the digest of the declaration in it."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Job name → what its one create said instead of yes, until its outcome is stored."""
     faults: dict[Key, int] = field(default_factory=dict)
     """Passes in a row that ended in a fault (the driver's back-off)."""
 

@@ -87,6 +87,8 @@ def _shown(status: Status, steady: Summary, refusal: Refusal | None, *, deleting
     if owed is not None and (claim is None or claim.type == PROVE):
         if owed.attempts == 0:
             text = f"Apply {owed.operation_id[:12]} is being proven"
+            if owed.uncertain and owed.reported.message:
+                text = f"{text}: {owed.reported.message}"
             return Summary("Proving", False, "Proving", text)
         text = f"the proof owed of Apply {owed.operation_id} could not be had: {owed.message}"
         return _blocked("Unknown", owed.reason, text)

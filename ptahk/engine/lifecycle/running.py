@@ -82,6 +82,8 @@ def _job(s: Snapshot, family: Family, claim: Claim) -> Decision:
     if job is None or (claim.job_uid is not None and job.uid != claim.job_uid):
         missing = "is absent" if job is None else "was replaced"
         text = f"its Job {missing} after the dispatch mark"
+        if job is None and s.create_error is not None:
+            text = f"{text}; its create said: {s.create_error}"
         # A Job that was confirmed had its identity; one that never was may still land (C-6.9).
         uncertain = claim.job_uid is None
         return settle.retire(s, family, claim, Refusal("JobMissing", text), uncertain=uncertain)

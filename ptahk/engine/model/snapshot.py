@@ -130,6 +130,9 @@ class Snapshot:
     """Plans beyond the last ten, and their bytes."""
     strays: tuple[JobView, ...]
     """Jobs of operations that are over, which came late, have ended, and nobody cleans up."""
+    create_error: str | None = None
+    """What the one create of the active operation's Job said to this process. It explains and
+    decides nothing: an error does not prove that there is no Job (step 6)."""
 
     @property
     def open_request(self) -> Request | None:

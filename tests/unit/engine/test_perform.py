@@ -31,6 +31,26 @@ def test_only_a_mark_that_landed_leads_to_a_create(fate: Fate, creates: bool) ->
     assert sent.count("create_job") == creates
 
 
+def test_a_condition_says_why_the_create_failed_and_nothing_is_remembered_after() -> None:
+    s = scenario("a")
+    s.ask("plan")
+    faults = Faults()
+    process = s.process(faults)
+    process.until("PersistSnapshot")
+    error = PortError("exceeded quota: no-jobs")
+    faults.fate = lambda call: Fate(before=error) if call.verb == "create_job" else None
+    assert process.step().step == "CreateUncertain"
+    faults.fate = lambda call: None
+    process.until("Settle")
+    claim = s.status().active_operation
+    assert claim is not None and claim.outcome is not None
+    assert "exceeded quota: no-jobs" in claim.outcome.message
+    assert process.ports.memory.refused == {}
+    process.until("ClearClaim")
+    said = {item.message for item in s.status().conditions}
+    assert any("exceeded quota: no-jobs" in text for text in said), said
+
+
 @pytest.mark.parametrize("error", [Indeterminate("lost"), Conflict("no"), PortError("quota")])
 def test_any_error_of_the_create_is_uncertain_and_never_sent_again(error: PortError) -> None:
     s = scenario("a")
