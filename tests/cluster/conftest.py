@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.kit import Ptahk
 from tests.cluster.bed import Bed
+from tests.kit import clusters, podbed, servers
 from tests.kit.clusterfixtures import create_namespace
+from tests.kit.clusters import PodCluster
 from tests.kit.controlplane import Cluster
+from tests.kit.podbed import Start
+from tests.kit.presence import present
 from tests.kit.rawapi import ADMINISTRATORS, RawApi, install_crds
+from tests.kit.serving import Served, install
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +40,44 @@ def bed(served: Cluster, namespace: str, tmp_path: Path) -> Iterator[Bed]:
     )
     ptahk.end()
     assert not (tmp_path / "state").exists(), "a command on a cluster keeps nothing here"
+
+
+@pytest.fixture(scope="module")
+def town(server_run: servers.Run) -> Iterator[PodCluster]:
+    """A cluster with a node for one module alone: a manager works on every namespace."""
+    made = present(lambda: clusters.own_with_node(server_run))
+    install(made.plane)
+    yield made
+    clusters.end(made.own_plane)
+
+
+@pytest.fixture
+def start(town: PodCluster, tmp_path: Path) -> Iterator[Start]:
+    """Starts replicas of ``ptahk serve`` there, which end with the test."""
+    made: list[Served] = []
+
+    def starting(**more: Any) -> Served:
+        log = tmp_path / f"serve-{len(made)}.log"
+        made.append(Served(town.plane, log, **{"image": town.images["executor"], **more}))
+        return made[-1]
+
+    yield starting
+    for replica in made:
+        replica.end()
+
+
+@pytest.fixture
+def beds(
+    town: PodCluster, server_run: servers.Run, postgres_version: int
+) -> Iterator[Callable[[], podbed.Bed]]:
+    """Makes namespaces there, each with a fresh database."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(podbed.bed(town, server_run, postgres_version))
+
+
+@pytest.fixture
+def person(town: PodCluster, tmp_path: Path) -> Iterator[podbed.Person]:
+    """A person with ptahk at a terminal."""
+    ptahk = Ptahk(tmp_path / "state")
+    yield podbed.Person(ptahk, town.plane.kubeconfig("ann", ADMINISTRATORS))
+    ptahk.end()

@@ -253,7 +253,8 @@ class ControlPlane:
 
     def stop_api(self) -> None:
         """Stop the API server, then etcd."""
-        self.component("apiserver").stop()
+        # Asked politely it waits for every watch of a node to end. It keeps nothing of its own.
+        self.component("apiserver").kill()
         self.component("etcd").stop()
 
     def start_api(self) -> None:

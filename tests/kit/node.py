@@ -99,9 +99,13 @@ def _make_network(folder: Path) -> Guests:
         if any(subnet.overlaps(other) for other in known):
             continue
         bridge = f"{guard.BRIDGE_PREFIX}{number}"
+        # An address of its own: else it takes that of a Pod, and another one's when that Pod goes,
+        # and whoever still sends to the old one is not heard for as long as keepalives wait.
+        address = f"02:00:0a:d5:{number:02x}:01"
         added = subprocess.run(
-            ["ip", "link", "add", bridge, "type", "bridge"], capture_output=True, check=False
-        )
+            ["ip", "link", "add", bridge, "address", address, "type", "bridge"],
+            capture_output=True, check=False,
+        )  # fmt: skip
         if added.returncode == 0:
             (folder / guard.BRIDGE_FILE).write_text(bridge)
             address = str(subnet[1])
