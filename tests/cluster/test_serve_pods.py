@@ -4,137 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from ptahk.engine.model.resource import API_VERSION, SCHEMA
-from tests.kit import clusters, databases, podjobs, servers
-from tests.kit.clusterfixtures import create_namespace
+from tests.kit import podbed, servers
 from tests.kit.clusters import PodCluster
-from tests.kit.controlplane import KubectlFailed
-from tests.kit.databases import Database, Role
-from tests.kit.presence import present
-from tests.kit.rawapi import RawApi, resources
-from tests.kit.serving import Served, install
+from tests.kit.podbed import DECLARED, Bed, Start
 from tests.kit.waiting import until
-
-Start = Callable[..., Served]
-DECLARED = """
-CREATE SCHEMA app;
-CREATE TABLE app.orders (id int PRIMARY KEY);
-CREATE TABLE app.items (id int);
-"""
-
-
-@pytest.fixture(scope="module")
-def town(server_run: servers.Run) -> Iterator[PodCluster]:
-    """A cluster with a node for this module alone: a manager works on every namespace."""
-    made = present(lambda: clusters.own_with_node(server_run))
-    install(made.plane)
-    yield made
-    clusters.end(made.own_plane)
-
-
-@pytest.fixture
-def start(town: PodCluster, tmp_path: Path) -> Iterator[Start]:
-    made: list[Served] = []
-
-    def starting(**more: Any) -> Served:
-        log = tmp_path / f"serve-{len(made)}.log"
-        made.append(Served(town.plane, log, image=town.images["executor"], **more))
-        return made[-1]
-
-    yield starting
-    for replica in made:
-        replica.end()
-
-
-@dataclass
-class Bed:
-    """A namespace with a database and the Secret that names it."""
-
-    town: PodCluster
-    namespace: str
-    database: Database
-    role: Role
-
-    @property
-    def api(self) -> RawApi:
-        return RawApi(self.town.plane)
-
-    def make(self, name: str = "db", *, text: str = DECLARED, **spec: Any) -> None:
-        """kubectl creates a resource."""
-        target = {"engine": "postgresql", "coordinationKey": self.database.name,
-                  "urlFrom": {"name": "db"}}  # fmt: skip
-        whole = {
-            "target": target,
-            "desired": {"inline": text},
-            "policy": {"apply": "Always", "schemas": ["app"]},
-        }
-        document = {"apiVersion": API_VERSION, "kind": SCHEMA, "metadata": {"name": name}}
-        text = json.dumps(document | {"spec": whole | spec})
-        self.kubectl("create", "--filename=-", stdin=text)
-
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        return self.town.plane.kubectl(*arguments, f"--namespace={self.namespace}", stdin=stdin)
-
-    def stored(self, name: str = "db") -> dict[str, Any]:
-        return self.api.call("GET", resources(SCHEMA, self.namespace, name)).document
-
-    def status(self, name: str = "db") -> dict[str, Any]:
-        found: dict[str, Any] = self.stored(name).get("status") or {}
-        return found
-
-    def ready(self, name: str = "db", limit_s: int = 240) -> None:
-        """As a person or a pipeline waits for it."""
-        try:
-            self.kubectl(
-                "wait", "--for=condition=Ready", f"ptahschema/{name}", f"--timeout={limit_s}s"
-            )
-        except KubectlFailed as failed:
-            told = json.dumps(self.status(name), indent=1)
-            raise AssertionError(f"{failed}\n{self.jobs()}\n{self.events()}\n{told}") from None
-
-    def jobs(self) -> list[str]:
-        """The operation of every Job, oldest first."""
-        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
-        items = self.api.call("GET", path).document["items"]
-        items.sort(key=lambda item: item["metadata"]["creationTimestamp"])
-        return [item["metadata"]["name"].split("-")[2] for item in items]
-
-    def events(self) -> list[str]:
-        path = f"/api/v1/namespaces/{self.namespace}/events"
-        items = self.api.call("GET", path).document["items"]
-        return [item["reason"] for item in items if item["involvedObject"]["kind"] == SCHEMA]
-
-    def tables(self) -> list[str]:
-        rows = self.database.rows(
-            "SELECT relname FROM pg_class WHERE relkind = 'r'"
-            " AND relnamespace = 'app'::regnamespace ORDER BY 1"
-        )
-        return [name for (name,) in rows]
-
-    def ledger(self) -> list[tuple[Any, ...]]:
-        """State of every attempt that the database accounts for."""
-        return self.database.rows("SELECT operation_id, state FROM ptahk.attempt ORDER BY 1")
 
 
 @pytest.fixture
 def bed(town: PodCluster, server_run: servers.Run, postgres_version: int) -> Iterator[Bed]:
-    server = present(lambda: server_run.server(postgres_version, town.guests))
-    database = databases.create(server)
-    role = database.role(owns=("app",), create_database=True, create_schema=True)
-    namespace = create_namespace(town.plane)
-    made = Bed(town, namespace, database, role)
-    url = database.url(role, host=town.guests.address)
-    podjobs.create(town.plane, namespace, podjobs.secret("db", {"url": url}))
-    yield made
-    made.kubectl("delete", "ptahschema", "--all", "--wait=false")
-    database.drop()
+    with podbed.bed(town, server_run, postgres_version) as made:
+        yield made
 
 
 PATH = [
