@@ -122,24 +122,39 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"tests left out: {left_out.total()}")
     for reason, number in sorted(left_out.items()):
         terminalreporter.write_line(f"  {number} x {reason}")
-    for line in _simulated(terminalreporter):
+    for line in (*_simulated(terminalreporter), *_crashed(terminalreporter)):
         terminalreporter.write_line(line)
 
 
-def _simulated(terminalreporter: pytest.TerminalReporter) -> list[str]:
-    """What the simulator's seeds covered, over all workers."""
-    texts = [
+def _recorded(terminalreporter: pytest.TerminalReporter, wanted: str) -> list[str]:
+    """What tests recorded under this name, over all workers."""
+    return [
         str(text)
         for outcome in ("passed", "failed")
         for report in terminalreporter.getreports(outcome)
         for name, text in report.user_properties
-        if name == "simulated"
+        if name == wanted
     ]
+
+
+def _simulated(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """What the simulator's seeds covered."""
+    texts = _recorded(terminalreporter, "simulated")
     if not texts:
         return []
     from tests.sim import campaign  # the engine: only where it was simulated
 
     return campaign.summary(texts)
+
+
+def _crashed(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """How many crashes of the matrix were carried to their end."""
+    texts = _recorded(terminalreporter, "crash matrix")
+    if not texts:
+        return []
+    from tests.matrix import explore  # the engine: only where it was crashed
+
+    return explore.summary(texts)
 
 
 @pytest.fixture(scope="session")
