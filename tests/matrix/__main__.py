@@ -27,6 +27,9 @@ def replay(name: str, choices: list[str]) -> int:
                     continue
                 strike = Strike(int(choice[1]), choice[3])
             more = bed.turn(strike)
+            if strike is not None and not _named(bed, strike, choice[2]):
+                print(f"there is no {choice[2]} in turn {bed.turns - 1}: the run is another now")
+                return 2
             hit = "" if strike is None else f"  * {choice[2]} {strike.kind}"
             steps = ", ".join(bed.hit)
             print(f"{bed.turns - 1:4} {bed.now_s - bed.begun_s:8.1f} s  {bed.event} [{steps}]{hit}")
@@ -36,6 +39,13 @@ def replay(name: str, choices: list[str]) -> int:
         return 1
     print("ended well")
     return 0
+
+
+def _named(bed: Bed, strike: Strike, name: str) -> bool:
+    """What was hit is what the choice says. An executor's steps count from 1 (0: before any)."""
+    if bed.event.startswith("executor"):
+        return strike.index == 0 or bed.hit[strike.index - 1] == name
+    return strike.index < len(bed.hit) and bed.hit[strike.index] == name
 
 
 def everything(record: bool) -> int:
