@@ -77,7 +77,7 @@ class Plot:
     unwatched: bool
     """The same, before that or while it only reads."""
     stolen: bool
-    """Somebody takes, frees or deletes the Lease of what runs."""
+    """Somebody takes, frees, breaks or deletes the Lease of what runs."""
     revoked: bool
     """An approval is deleted right after it was consumed."""
     forged: bool
@@ -708,13 +708,15 @@ def edit_lease(m: "Machine") -> None:
             site.api.delete(lease)
         elif how != "break":
             write_lease(site, lease, None if how == "free" else "somebody")
-        elif leases.EPOCH in lease["metadata"]["annotations"]:
-            _break_lease(m, site, lease)
+        else:
+            break_lease(m, site, lease)
 
 
-def _break_lease(m: "Machine", site: Site, lease: dict[str, Any]) -> None:
+def break_lease(m: "Machine", site: Site, lease: dict[str, Any]) -> None:
     """Until somebody notices."""
-    key, epoch = key_of(lease), lease["metadata"]["annotations"][leases.EPOCH]
+    key, epoch = key_of(lease), lease["metadata"]["annotations"].get(leases.EPOCH)
+    if epoch is None:
+        return  # broken already
     _annotate_lease(site, key, None)
     m.world.later.append((m.world.now_s + 200.0, lambda: _annotate_lease(site, key, epoch)))
 

@@ -213,7 +213,8 @@ class Machine:
         """What a person does who wants this resource to go on."""
         status = site.status(key)
         if status.frozen is not None:
-            self.acknowledge(site, key, status.frozen.number)
+            wrong = self.rng.random() < 0.4  # they read another number, and look again later
+            self.acknowledge(site, key, status.frozen.number + wrong)
         self._lead_back(status.pending_observation)
         if site.store.automatic:
             if status.phase == "Blocked" and any(

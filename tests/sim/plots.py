@@ -106,9 +106,11 @@ def _running(m: "Machine", site: Site, claim: Claim) -> None:
         for lease in site.api.list(LEASE):
             told.stolen = False
             site.auditor.forced = True
-            how = m.rng.choice(("free", "take", "delete"))
+            how = m.rng.choice(("free", "take", "delete", "break", "break"))
             if how == "delete":
                 site.api.delete(lease)
+            elif how == "break":
+                hostile.break_lease(m, site, lease)
             else:
                 hostile.write_lease(site, lease, None if how == "free" else "somebody")
 
