@@ -1,0 +1,58 @@
+"""etcd goes back to a backup: what the database's ledger knows and the store does not (C-6.14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.kit import node
+from tests.kit.podbed import Bed, Person, Start
+from tests.kit.waiting import until
+
+FIRST = "CREATE SCHEMA app; CREATE TABLE app.orders (id int);"
+SECOND = "CREATE SCHEMA app; CREATE TABLE app.orders (id int, more int);"
+THIRD = "CREATE SCHEMA app; CREATE TABLE app.orders (id int, more int, most int);"
+
+
+def test_a_restored_store_runs_nothing_until_somebody_says_so(
+    start: Start, beds: Callable[[], Bed], person: Person
+) -> None:
+    bed = beds()
+    plane = bed.town.own_plane
+    before = start().ready()
+    bed.make(text=FIRST, interval="24h")
+    bed.ready()
+    bed.change(suspend=True)
+    until(lambda: bed.status()["phase"] == "Suspended", "rest")
+    assert before.stop() == 0
+    kept = plane.snapshot("before")
+    node.wait_ready(plane)
+
+    lost = start().ready()
+    bed.change(suspend=False, desired={"inline": SECOND})
+    until(lambda: len(bed.ledger()) == 2, "the Apply that the backup does not know", 180)
+    bed.ready()
+    assert lost.stop() == 0
+    known = bed.ledger()
+    plane.restore(kept)
+    # As after any restore: what they watched lies in a future that will not come.
+    for name in ("controller-manager", "scheduler", "kubelet"):
+        plane.component(name).kill()
+        plane.component(name).start()
+    node.wait_ready(plane)
+    assert bed.status()["phase"] == "Suspended", "as it was"
+
+    start().ready()
+    bed.change(suspend=False, desired={"inline": THIRD})
+    until(lambda: bed.status()["phase"] == "Frozen", "the freeze", 180)
+    assert bed.condition()["reason"] == "Frozen"
+    assert "acknowledge" in bed.status()["nextStep"]
+    until(lambda: not bed.claim() and bed.lease() is None, "the end of the reading")
+    assert bed.jobs().count("apply") == 1, "only the one before the backup"
+    assert bed.ledger() == known
+
+    where = ("schema/db", "-n", bed.namespace)
+    answer = person.run("acknowledge", *where, "--frozen", "--reason", "etcd was restored")
+    assert answer.code == 0, answer
+    bed.ready()
+    ledger = bed.ledger()
+    assert ledger[:2] == known and [state for _, state in ledger] == ["finished"] * 3
