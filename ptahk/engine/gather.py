@@ -147,7 +147,7 @@ def gather(ports: Ports, key: Key, families: Families) -> Snapshot:
             else 0.0
         ),
         published=frozenset(ports.memory.published),
-        prunable=_prunable(ports, resource),
+        prunable=_displaced(ports, resource, plan) or _prunable(ports, resource),
         strays=_strays(ports, resource),
         create_error=None if claim is None else ports.memory.refused.get(claim.job_name),
     )
@@ -437,6 +437,22 @@ def _strays(ports: Ports, resource: _Resource) -> tuple[JobView, ...]:
         if job is not None and ours and job.terminal and job.ttl_s is None:
             found.append(job)
     return tuple(found)
+
+
+def _displaced(ports: Ports, resource: _Resource, plan: Plan | None) -> tuple[Document, ...]:
+    """The last plan's document, where it is an earlier one of another server.
+
+    A fingerprint does not bind the server (C-7.2), so the same plan made anew on this server has
+    the name of the one made on a copy of it, and could never be applied: its record names the
+    copy (C-9.7). It goes, with its approvals, and is planned again.
+    """
+    last, database = resource.status.last_plan, resource.status.database
+    if not resource.idle or plan is None or last is None or database is None:
+        return ()
+    earlier = plan.name == last.get("name") and plan.spec.operation_id != last.get("operationId")
+    if not earlier or plan.spec.server_identity == database.server_identity:
+        return ()
+    return (ports.objects.get(Key(PLAN, resource.key.namespace, plan.name)),)
 
 
 def _prunable(ports: Ports, resource: _Resource) -> tuple[Document, ...]:

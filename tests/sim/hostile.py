@@ -211,7 +211,7 @@ def _late_pod(m: "Machine") -> None:
                 continue
             if m.plot.slow:
                 m.plot.slow = False
-                m.edit(site, key, execution={"activeDeadlineSeconds": m.rng.choice((30, 3000))})
+                m.edit(site, key, execution={"activeDeadlineSeconds": m.rng.choice((30, 600))})
                 for pod in site.jobs.active():
                     m.world.slow[pod] = m.world.now_s + claim.lease_duration_seconds * 0.7
             found = owed and site.jobs.jobs.get(("local", owed.job_name))

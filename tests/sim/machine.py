@@ -29,7 +29,7 @@ from tests.kit.auditor import Violation, _need
 from tests.sim import fast, hostile, plots, points
 from tests.sim.world import KEY, Manager, Rates, Site, World, add_site, new_resource, toy_plan
 
-HEALED_TURNS = 4000
+HEALED_TURNS = 6000
 EXTRA = 150
 """Hostile turns more, at most, where a resource is neglected still."""
 HEALED_S = 48 * 3600.0
@@ -78,7 +78,7 @@ class Machine:
         world, rng = self.world, self.rng
         self.theme = rng.choices(
             ("plain", "rough", "unknown", "fail", "refuse", "freeze", "storm"),
-            (60, 2, 22, 2, 1, 26, 1),
+            (58, 2, 25, 1, 1, 25, 1),
         )[0]
         both = self.theme in ("plain", "rough", "unknown", "storm")
         world.kind = toy.KIND if both and rng.random() < 0.15 else SCHEMA

@@ -89,7 +89,7 @@ def _running(m: "Machine", site: Site, claim: Claim) -> None:
         told.skewed = False
         database.clock_offset_s = m.rng.choice((-90.0, 90.0))
         m.world.later.append((m.world.now_s + 90.0, lambda: setattr(database, "clock_offset_s", 0)))
-    if told.patience and claim.type == PROVE:
+    if told.patience and claim.type == PROVE and len(m.everything()) == 1:
         database.lock_holder = "somebody"
     job = site.jobs.jobs.get(("local", claim.job_name))
     here = isinstance(job, SimJob) and job.present
@@ -168,7 +168,7 @@ def _another(m: "Machine", manager: Manager, key: Key) -> bool:
 
 def patience(m: "Machine") -> None:
     """A proof that is owed fails again and again: somebody holds the lock."""
-    if not m.plot.patience:
+    if not m.plot.patience or len(m.everything()) != 1:
         return
     m.plot.patience = False
     m.world.database.lock_holder = "somebody"

@@ -14,7 +14,7 @@ from ptahk.engine.model.job import JobOrder, Lost
 from ptahk.engine.model.resource import ACKNOWLEDGE, CONFIG_MAP, LEASE, PLAN, PLAN_KEY
 from ptahk.engine.ports import Key
 from ptahk.wire import digest
-from tests.kit.fakedb import Died
+from tests.kit.fakedb import SERVER, Died
 from tests.kit.faults import Fate, Faults
 from tests.kit.memory import MemoryJob
 from tests.kit.scenario import Process, Scenario, applied, command, planned, scenario
@@ -745,3 +745,35 @@ def test_an_apply_keeps_its_entry_however_many_proofs_it_takes() -> None:
     process.settle(patience_s=200)
     entry = next(item for item in s.status().history if item.type == "Apply")
     assert entry.settled is not None and entry.settled.type == "Succeeded"
+
+
+def test_a_plan_of_another_server_gives_way_to_the_same_plan_of_this_one() -> None:
+    """The fingerprint does not bind the server, so both have one name (C-7.2)."""
+    s = scenario("a", automatic=True, certain=False, policy={"apply": "OnApproval"})
+    process = s.process()
+    s.database.identity = "postgresql/2/2"
+    process.settle(patience_s=100)
+    s.database.identity = SERVER
+    s.ask("plan")
+    process.settle(patience_s=300)
+    last = s.status().last_plan
+    assert last is not None
+    [plan] = s.world.objects.list(PLAN)
+    assert plan["spec"]["serverIdentity"] == SERVER
+    s.approve(last["fingerprint"])
+    process.settle(patience_s=300)
+    assert s.database.live == ["a"]
+
+
+def test_a_command_plans_again_where_its_plan_is_of_another_server() -> None:
+    s = scenario("a")
+    process = s.process()
+    s.database.identity = "postgresql/2/2"
+    s.ask("plan")
+    process.settle()
+    s.database.identity = SERVER
+    s.ask("plan")
+    process.settle()
+    assert not s.world.objects.list(PLAN), "it goes, for it is the copy's"
+    answer = command(s, process)
+    assert answer.exit_code == 0 and s.database.live == ["a"], answer
