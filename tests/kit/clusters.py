@@ -89,6 +89,7 @@ def shared_with_node(run: servers.Run) -> PodCluster:
 
 def own_with_node(run: servers.Run) -> PodCluster:
     """A cluster with a node for one test alone. End it with ``end(cluster.own_plane)``."""
+    node.require_root()
     plane = own(run)
     return PodCluster(plane, *_add_node(plane))
 

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.kit.installs import ServerMissing, cache_root
+from tests.kit.installs import NeedsRoot, ServerMissing, cache_root
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("executor", "manager")
@@ -272,9 +272,10 @@ def build() -> dict[str, Image]:
 
     :raises ServerMissing: they cannot be built here.
     """
-    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
-    if os.geteuid() != 0 or missing:
-        raise ServerMissing("images are built as root, with buildah and mmdebstrap: scripts/set-up")
+    if os.geteuid() != 0:
+        raise NeedsRoot("images are built as root")
+    if any(shutil.which(tool) is None for tool in _TOOLS):
+        raise ServerMissing("images are built with buildah and mmdebstrap: scripts/set-up")
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as work, _lock():
         _cache().mkdir(exist_ok=True)

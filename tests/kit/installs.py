@@ -20,6 +20,10 @@ class ServerMissing(Exception):
     """A server that the tests need is not installed. It is a failure, never a silent skip."""
 
 
+class NeedsRoot(ServerMissing):
+    """What an ordinary user cannot have on any machine: left out, and named in the summary."""
+
+
 @dataclass(frozen=True)
 class Install:
     """One installed server: its programs and the environment that they need."""

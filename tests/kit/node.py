@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.kit import gobuild, guard, ociarchive
 from tests.kit.components import only_child
 from tests.kit.controlplane import NODE, ControlPlane, free_ports, program, write_kubeconfig
-from tests.kit.installs import ServerMissing
+from tests.kit.installs import NeedsRoot, ServerMissing
 from tests.kit.servers import Guests
 from tests.kit.waiting import until
 
@@ -34,10 +34,14 @@ _PRIVATE = ("/run", "/var/lib", "/var/log")
 """Folders that containerd, CNI or the kubelet write below whatever they are told."""
 
 
-def why_not() -> str | None:
-    """Why no node can run here; None where one can."""
+def require_root() -> None:
+    """:raises NeedsRoot: an ordinary user has no node, whatever is installed."""
     if os.geteuid() != 0:
-        return "a node needs root"
+        raise NeedsRoot("a node of a cluster needs root")
+
+
+def why_not() -> str | None:
+    """What a node lacks here; None where it has everything."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     missing = [name for name in _NEEDED if shutil.which(name, path=path) is None]
     missing += [str(_CNI / name) for name in ("bridge", "host-local") if not (_CNI / name).exists()]
@@ -51,6 +55,7 @@ def start(plane: ControlPlane) -> Guests:
     :raises ServerMissing: no node can run here.
     :raises ComponentDied: one of them ended at once; with its words.
     """
+    require_root()
     reason = why_not()
     if reason:
         raise ServerMissing(reason)
