@@ -233,7 +233,7 @@ def test_ctrl_c_at_the_question(user: Ptahk, declare: Declare, database: Databas
 def test_status_follows(user: Ptahk, declare: Declare) -> None:
     watching = user.start("status", "--local", "--watch", "--timeout", "60s")
     assert watching.stdout is not None
-    assert "Nothing is kept" in watching.stdout.readline()
+    assert watching.stdout.readline() == "No resources.\n"
     assert user.run(*APPLY, declare(SCHEMA), "-q").code == 0
     seen = ""
     while "InSync" not in seen:
