@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ptahk.backends.local import jobdir
+from ptahk.backends.local import jobs as local_jobs
 from ptahk.backends.local.jobs import LocalJobs
 from ptahk.commands import _wiring
 from ptahk.engine import driver, perform
@@ -67,7 +68,8 @@ def main() -> int:
         finally:
             struck.intent = ""
 
-    replace(_wiring, Ports=struck_ports, LocalJobs=jobs)
+    replace(_wiring, Ports=struck_ports)
+    replace(local_jobs, LocalJobs=jobs)  # imported only by commands that need it
     replace(driver, perform=performing)
     for name, function in (("fill", "_fill"), ("name", "_name"), ("start", "_start")):
         _around(steps, name, function)
