@@ -131,8 +131,12 @@ class Explorer:
     def run(self) -> Report:
         """Explore, then look for states from which nothing leads to a resolved one."""
         begun = time.perf_counter()
-        start = self.world.initial()
-        seeds = {key(start): (start, -1, 0, 0)}
+        try:
+            start = self.world.initial()
+        except Violation as violation:
+            self.report.failure = self.report.invariant = str(violation)
+            return self.report
+        seeds: Seeds = {key(start): (start, -1, 0, 0)}
         for layer in range(self.bounds.faults + 1):
             before = len(self.index)
             known: list[tuple[State, int, int]] = []
@@ -264,10 +268,12 @@ class Explorer:
         self.report.resolved = len(self.done)
         lost = [at for at in range(count) if not reached[at]]
         if lost:
+            moving = set(self.edges[0])
+            # One where nothing happens any more tells most.
+            shown = next((at for at in lost if at not in moving), lost[0])
             self.report.invariant = "31-35"
-            self.report.failure = self._told(
-                f"{len(lost)} states from which nothing is ever resolved; the first", lost[0], None
-            )
+            text = f"{len(lost)} states from which nothing is ever resolved; one of them"
+            self.report.failure = self._told(text, shown, None)
 
     # -- telling ------------------------------------------------------------------------------
 

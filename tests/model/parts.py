@@ -9,7 +9,9 @@ Names that dice chose (operation ids, nonces, epochs, uids and what is digested 
 a whole state in the order in which they appear. So two worlds that differ in names alone are one.
 Names are drawn as the smallest number that the state does not use, which keeps them few.
 Resource versions are compared for equality alone, so a key says only which copies of a document
-are the stored one. Times are kept relative to a ``NOW`` that stands still: ``aged`` moves them.
+are the stored one. Times are kept relative to a ``NOW`` that stands still: ``aged`` moves them. A
+moment that no decision reads (of history, conditions and evidence: they are for people) makes no
+other world, nor does how long ago a deadline passed.
 """
 
 import hashlib
@@ -24,6 +26,7 @@ from ptahk.engine.model.fields import format_time, parse_time
 from ptahk.engine.ports import Document, Key, key_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_NOW = format_time(NOW)
 AGE_MAX_S = 120
 """Whatever is older is equally old: more than every duration of this small world."""
 
@@ -34,6 +37,10 @@ _TOKEN = re.compile(
     r"|[0-9a-f]{32,64}|\b(?:job|pod)-\d+\b"
 )
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_FOR_PEOPLE = re.compile(
+    r'"(?:lastTransitionTime|finishTime|acquireTime|dispatchTime|time|startedAt)": "[^"]*"'
+)
+_DEADLINE = re.compile(r'((?:[nN]otAfter|not_after)\\?": *\\?")([^"\\]*)')
 DERIVED: dict[str, str] = {}
 """Digests over drawn names (holders, Job names, intents) → what of which operation: names too."""
 
@@ -70,7 +77,7 @@ class Part:
                 return word
             return f"\0{what}{names.setdefault(token, len(names))}\0"
 
-        plain = kind + "\1" + _TOKEN.sub(taken, text)
+        plain = kind + "\1" + _TOKEN.sub(taken, _DEADLINE.sub(_passed, text))
         for child in children:
             for token in child.tokens:
                 plain += f"\1{names.setdefault(token, len(names))}"
@@ -112,7 +119,7 @@ class Interned:
         text = json.dumps({**document, "metadata": plain}, sort_keys=True)
         part = self._known.get(("document", (text, version)))
         if part is None:
-            part = Part("document", (text, version), text, ())
+            part = Part("document", (text, version), _decisive(document, plain), ())
             part.extra = Stored(key_of(document), document, metadata.get("uid", ""), version)
             self._known["document", (text, version)] = part
             self._documents[id(document)] = part
@@ -147,6 +154,30 @@ def aged_text(text: str, seconds: int) -> str:
         return format_time(max(moment, floor))
 
     return _MOMENT.sub(moved, text)
+
+
+def _decisive(document: Document, metadata: dict[str, Any]) -> str:
+    """The document's text without the moments that no decision reads."""
+    status = document.get("status")
+    if status and status.get("history"):
+        kept = [
+            {name: item for name, item in entry.items() if not name.endswith("Time")}
+            for entry in status["history"]
+        ]
+        status = {**status, "history": kept}
+    claim = (status or {}).get("activeOperation")
+    if status and claim and claim.get("dispatchStarted"):
+        # How long it waited is asked before its dispatch alone; its Job has the deadline.
+        left = {k: v for k, v in claim.items() if k not in ("startTime", "dispatchNotAfter")}
+        status = {**status, "activeOperation": left}
+    if status:
+        document = {**document, "status": status}
+    text = json.dumps({**document, "metadata": metadata}, sort_keys=True)
+    return _FOR_PEOPLE.sub("", text)
+
+
+def _passed(match: re.Match[str]) -> str:
+    return match[0] if match[2] > _NOW else match[1]
 
 
 def _learn(document: Document) -> None:

@@ -108,9 +108,14 @@ def trust_silence() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def clear_without_ttl() -> Iterator[None]:
-    """A claim whose outcome is stored waits for its Job for ever."""
-    with mock.patch.object(finishing, "_clear", lambda s, claim: Done("Idle")):
+def never_cleared() -> Iterator[None]:
+    """A mutation whose outcome is stored is never cleared."""
+    real = finishing._clear
+
+    def broken(s: Any, claim: Any) -> Any:
+        return real(s, claim) if claim.type != "Touch" else Done("Idle")
+
+    with mock.patch.object(finishing, "_clear", broken):
         yield
 
 
@@ -121,6 +126,6 @@ PLANTED: dict[str, tuple[Callable[[], Any], int, tuple[str, ...]]] = {
     "no-proof": (no_proof, 0, ()),
     "no-compare-and-swap": (no_compare_and_swap, 1, ("held",)),
     "trust-silence": (trust_silence, 1, ("leap",)),
-    "never-cleared": (clear_without_ttl, 0, ()),
+    "never-cleared": (never_cleared, 0, ()),
 }
 """Name → what is broken, and how many faults of which kinds suffice to see it."""

@@ -1,4 +1,4 @@
-"""The exhaustive model of the engine: a sample of one-fault worlds in each default run.
+"""The exhaustive model of the engine: a small sample of one-fault worlds in each default run.
 
 ``make model`` explores all of them. ``docs/verification.md`` says what a world is.
 """
@@ -9,37 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.budget import scaled
 from tests.model import parts
-from tests.model.explore import CONFIGS, Bounds, Explorer, explore
+from tests.model.explore import Bounds, Explorer, explore
 from tests.model.parts import key
 from tests.model.planted import PLANTED
 from tests.sim import fast
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = 3_000
-"""States right after a fault; what follows from them comes to twenty times as many."""
-STATES_MIN = 50_000
-"""In each of the two worlds: 100,000 distinct states in a default run."""
 FEW = ("lost", "late", "held", "dies", "twin")
-
-
-@pytest.mark.parametrize("world", sorted(CONFIGS))
-def test_no_state_breaks_an_invariant_and_each_can_be_resolved(
-    world: str,
-) -> None:
-    report = explore(Bounds(world, 1, scaled(SEEDS)))
-    print("\n".join(report.lines()))
-    assert not report.failure, report.failure
-    assert report.states >= STATES_MIN
-    assert len(report.kinds) >= 20, "faults of too few kinds happened"
 
 
 def test_what_is_remembered_of_a_pass_changes_nothing() -> None:
     """The same states, moves and ends with every pass run for real."""
     told = []
     for memo in (True, False):
-        found = explore(Bounds("cluster", 1, 1_020, FEW, memo))
+        found = explore(Bounds("cluster", 1, 1_010, FEW, memo))
         assert not found.failure, found.failure
         told.append((found.names, found.transitions, found.resolved, found.kinds))
         assert (found.passes_run < found.passes) is memo

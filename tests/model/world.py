@@ -30,9 +30,9 @@ from tests.model.passes import (
     remembered,
 )
 
-TICK_S, LEAP_S = 40, 100
+TICK_S, LEAP_S, SKEW_S = 40, 100, 60
 """Past the deadlines and a third of a Lease, or past a whole Lease too."""
-SKEW_S = 60
+LOOK_MOVES_MAX = 40
 
 
 class Move(NamedTuple):
@@ -58,7 +58,7 @@ CONFIGS = {item.name: item for item in (Config("cluster"), Config("local", local
 
 KINDS = (
     *FATES, "held", "restart", "skew", "tick", "leap", "surroundings", "dies", "fails", "cut",
-    "session", "twin", "again", "job-deleted", "job-orphaned", "job-replaced", "node-lost",
+    "twin", "again", "job-deleted", "job-orphaned", "job-replaced", "node-lost",
     "log-lost", "log-cut", "suspend", "edit", "delete",
 )  # fmt: skip
 """Every kind of fault."""
@@ -104,7 +104,7 @@ class World:
 
     def _looked(self, state: State, name: str) -> State:
         """One resource, until its first look at the database is over."""
-        while True:
+        for _ in range(LOOK_MOVES_MAX):
             found = status_of(_document(state, name))
             if found.last_observation is not None and found.active_operation is None:
                 return state
@@ -113,6 +113,7 @@ class World:
                 if move.label.startswith((f"m0 {name}", "run")) and move.state != state:
                     state = move.state
                     break
+        raise Violation("invariant 31: the first look does not end")
 
     # -- free moves ---------------------------------------------------------------------------
 
