@@ -23,6 +23,7 @@ from ptahk.engine.model.resource import FINALIZER
 from ptahk.engine.model.snapshot import Snapshot
 from ptahk.engine.model.status import THAWED_KEPT, Status
 
+REALM_HELD = "RealmHeld"
 BLOCKED_RECHECK_S = 60.0
 """A conflict is looked at again within a minute (C-6.3)."""
 
@@ -32,15 +33,20 @@ def decide(s: Snapshot, family: Family) -> Decision:
     decision = (
         lifecycle.step(s, family) or _leaving(s) or _thaw(s) or _prune(s) or _propose(s, family)
     )
-    if isinstance(decision, Wait) and s.job is not None:
+    if isinstance(decision, Wait) and (s.job is not None or decision.reason == REALM_HELD):
         return _supervised(s, family, decision)
     return _with_outputs(s, family, decision, None)
 
 
 def _supervised(s: Snapshot, family: Family, wait: Wait) -> Decision:
-    """Say once what keeps an operation's Job from running, and once that nothing does."""
-    shown = _outputs(s, family, s.status, None)
+    """Say once what keeps an operation's claim or Job waiting, and once that nothing does.
+
+    A command that acts alone tells its person itself what it waits for.
+    """
     waiting = _waiting(s, s.status)
+    if wait.reason == REALM_HELD:
+        waiting = Refusal(wait.reason, wait.message) if s.store.automatic else None
+    shown = _outputs(s, family, s.status, None, waiting)
     said = any(item.reason in reasons.WAITING for item in s.status.conditions)
     if shown == s.status or (waiting is None and not said):
         return wait
@@ -168,7 +174,10 @@ def _with_outputs(
             return decision
 
 
-def _outputs(s: Snapshot, family: Family, facts: Status, refusal: Refusal | None) -> Status:
+def _outputs(
+    s: Snapshot, family: Family, facts: Status, refusal: Refusal | None,
+    waiting: Refusal | None = None,
+) -> Status:  # fmt: skip
     shown = refusal or s.spec_refusal or _last_refusal(s, facts)
     if s.spec is None:
         steady = Summary("Blocked", False, "InvalidSpec", "")
@@ -176,7 +185,7 @@ def _outputs(s: Snapshot, family: Family, facts: Status, refusal: Refusal | None
         steady = family.summary(facts, s.spec)
     return status.outputs(
         facts, s.generation, s.now, steady, shown, deleting=s.deleting,
-        waiting=_waiting(s, facts),
+        waiting=waiting or _waiting(s, facts),
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def _shown(status: Status, steady: Summary, refusal: Refusal | None, *, deleting
         return _blocked("Blocked", refusal.reason, refusal.message)
     retry = status.retry
     if retry is not None:
-        refused = reasons.exit_code(retry.reason, 5) == 3
+        refused = reasons.exit_code(retry.reason, 5) in (2, 3)
         return _blocked("Blocked" if refused else "Failed", retry.reason, retry.message)
     return steady
 

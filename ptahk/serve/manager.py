@@ -91,7 +91,8 @@ class Settings:
     renewers: int = 4
     times: Times = field(default_factory=Times)
     drain_s: float = 20.0
-    """How long a pass in hand may take to end once a stop was asked for."""
+    """How long passes and renewals in hand may take to end once a stop was asked for. With the
+    time that giving up the lead takes it is inside the Pod's grace period."""
     resync_s: float = 60.0
     """How often every known resource is put on the schedule, whatever the watches missed."""
     fresh_s: float = 180.0
@@ -218,9 +219,10 @@ class Manager:
 
     def _drain(self) -> None:
         """Workers, then renewals, then the lead: nothing of ours writes once it is given up."""
+        until_s = self._clock.monotonic() + self._settings.drain_s
         drained = self._join("worker", self._settings.drain_s)
         self.renewer.stop()
-        drained = self._join("renewer", self._settings.drain_s) and drained
+        drained = self._join("renewer", until_s - self._clock.monotonic()) and drained
         self.election.stop()
         if drained and self._join("election", self._settings.times.retry_s + 1.0):
             released = self.election.release()

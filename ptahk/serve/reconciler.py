@@ -90,7 +90,16 @@ class Reconciler:
             text = result.requeue.message
             self._ports.recorder.event(key, "Warning", "ResultPending", text)
         latest = clock.monotonic() + RESYNC_S
-        return latest if result.requeue is None else min(latest, result.requeue.at)
+        if result.requeue is None:
+            return latest
+        at = result.requeue.at
+        return min(latest, at if result.fault is None else self._spread(at))
+
+    def _spread(self, at: float) -> float:
+        """From half the pause on: what failed for all at once does not come again at once."""
+        now_s = self._ports.clock.monotonic()
+        share = int(self._ports.entropy.nonce()[:8], 16) / 2**32
+        return now_s + max(0.0, at - now_s) * (0.5 + share / 2)
 
     def _ports_of(self, key: Key) -> Ports:
         """The world, with what this process remembers of this one resource."""

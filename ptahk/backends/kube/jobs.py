@@ -49,6 +49,7 @@ class KubeJobs:
     :param read_s: how long ``collect`` may take.
     :param timeout_s: outer deadline of one write: a manager that lost its lead has none under way
         when another may lead (C-13.1).
+    :param room: for the logs that are read at once.
     """
 
     def __init__(
@@ -61,9 +62,11 @@ class KubeJobs:
         argv: tuple[str, ...] = RUNNER_ARGV,
         read_s: float = READ_S,
         timeout_s: float = TIMEOUT_S,
+        room: logs.Room | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
+        self._room = logs.Room() if room is None else room
         self._settings = PodSettings(image, image_pull_policy, argv=argv)
         self._read_s = read_s
         self._timeout_s = timeout_s
@@ -115,7 +118,8 @@ class KubeJobs:
 
     def collect(self, namespace: str, name: str, uid: str) -> Collected:
         """Read the log of the Job's first Pod. Only positive evidence makes it ``Lost`` (C-5.5)."""
-        reading = _Reading(self._client, self._clock, self._clock.monotonic() + self._read_s)
+        until_s = self._clock.monotonic() + self._read_s
+        reading = _Reading(self._client, self._clock, until_s, self._room)
         try:
             job = self._job(namespace, name)
             if job is not None and job["metadata"]["uid"] == uid and not ended(job):
@@ -227,10 +231,11 @@ class _Reading:
     :param until_s: on the clock's monotonic time.
     """
 
-    def __init__(self, client: Client, clock: Clock, until_s: float) -> None:
+    def __init__(self, client: Client, clock: Clock, until_s: float, room: logs.Room) -> None:
         self._client = client
         self._clock = clock
         self._until_s = until_s
+        self._room = room
 
     def _left_s(self, kept_s: float = 0.0) -> float:
         left_s = self._until_s - kept_s - self._clock.monotonic()
@@ -278,13 +283,14 @@ class _Reading:
             if logs.broken_off(log.data) and self._read(namespace, name) != log:
                 raise Unavailable("two readings of the log differ")
             return log
-        earlier = logs.read(
-            self._client, namespace, name, deadline_s=self._left_s(EVIDENCE_S), previous=True
-        )
+        earlier = self._read(namespace, name, previous=True)
         return logs.Log(earlier.data + log.data, earlier.truncated or log.truncated)
 
-    def _read(self, namespace: str, name: str) -> logs.Log:
-        return logs.read(self._client, namespace, name, deadline_s=self._left_s(EVIDENCE_S))
+    def _read(self, namespace: str, name: str, *, previous: bool = False) -> logs.Log:
+        left_s = self._left_s(EVIDENCE_S)
+        return logs.read(
+            self._client, namespace, name, self._room, deadline_s=left_s, previous=previous
+        )
 
     def _doubt(
         self, namespace: str, owned: _Owned, seen: Document, log: logs.Log, said: bytes | None
@@ -292,9 +298,7 @@ class _Reading:
         """Why what was read does not count; None: it does."""
         words = logs.sentence(log.data)
         if words is not None:
-            if seen["metadata"].get("deletionTimestamp"):
-                # Its kubelet has removed the log already, and the Pod goes for certain.
-                return Lost(f"its Pod is being deleted ({words})", said)
+            # Also of a Pod that is being deleted: until it is gone, its log may be read again.
             return self._evidence(namespace, owned, said) or NotYet(words)
         status = waiting.container_status(seen) or {}
         operation = (seen["metadata"].get("annotations") or {}).get(OPERATION_ID, "")

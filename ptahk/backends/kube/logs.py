@@ -6,6 +6,7 @@ read is compared with what the runner says about itself before it counts.
 """
 
 import re
+import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from ptahk.backends.kube.client import Client
 from ptahk.backends.kube.kinds import KINDS
 from ptahk.backends.kube.pod import CONTAINER
+from ptahk.engine.ports import Unavailable
 from ptahk.wire import frame
 
 LINES: Final = 4 * (frame.ENCODED_BYTES_MAX // frame.LINE_CHARS_MAX + 3)
@@ -22,6 +24,10 @@ cannot be asked for in bytes: ``limitBytes`` counts from the start (hazard C11).
 KEPT_BYTES_MAX: Final = frame.STREAM_BYTES_MAX
 READ_BYTES_MAX: Final = 4 * KEPT_BYTES_MAX
 """A runtime splits lines at 16 KiB, so the records asked for may be this long and no longer."""
+
+ROOM_BYTES: Final = 96 * 1024 * 1024
+"""Of logs, as they are read, in one process at once. Many results are small and a log that hangs
+holds nothing, so it is bytes that are counted and not readings."""
 
 _SENTENCES: Final = (
     b"unable to retrieve container logs for ",
@@ -35,6 +41,27 @@ _SENTENCE_BYTES_MAX: Final = 4096
 _END = re.compile(rb"\nPTAHK-END [0-9a-f]{32} [0-9a-f]{64}\n")
 
 
+class Room:
+    """Bytes that readings hold together, bounded. Who finds none gives its own back and comes
+    again, so the others get through."""
+
+    def __init__(self, bytes_max: int = ROOM_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._left = bytes_max
+
+    def take(self, count: int) -> None:
+        """:raises Unavailable: there is no room for so many more; nothing is taken."""
+        with self._lock:
+            if count > self._left:
+                raise Unavailable("too many large logs are read at once")
+            self._left -= count
+
+    def give_back(self, count: int) -> None:
+        """They are held no more, or by somebody else."""
+        with self._lock:
+            self._left += count
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
     """What was read of one container's output."""
@@ -45,14 +72,16 @@ class Log:
 
 
 def read(
-    client: Client, namespace: str, pod: str, *, deadline_s: float, previous: bool = False
-) -> Log:
+    client: Client, namespace: str, pod: str, room: Room, *, deadline_s: float,
+    previous: bool = False,
+) -> Log:  # fmt: skip
     """The log's end, once: never followed, for a followed log of a deleted Pod ends well without
     its frame.
 
+    :param room: what all readings of this process may hold.
     :param deadline_s: seconds until the read ends, however it hangs or drips (C-5.3).
     :param previous: of the container's instance before the present one.
-    :raises PortError: the server refused, or no end of it came in time.
+    :raises PortError: the server refused, there was no room, or no end of it came in time.
     """
     query = {"container": CONTAINER, "tailLines": str(LINES)}
     if previous:
@@ -60,16 +89,21 @@ def read(
     path = KINDS["Pod"].path(namespace, pod, "log")
     chunks: deque[bytes] = deque()
     size, dropped = 0, False
-    with client.stream(
-        path, query, deadline_s=deadline_s, bytes_max=READ_BYTES_MAX, accept="*/*"
-    ) as stream:
-        for chunk in stream:
-            chunks.append(chunk)
-            size += len(chunk)
-            while size - len(chunks[0]) >= KEPT_BYTES_MAX:
-                size -= len(chunks.popleft())
-                dropped = True
-    data = b"".join(chunks)
+    try:
+        with client.stream(
+            path, query, deadline_s=deadline_s, bytes_max=READ_BYTES_MAX, accept="*/*"
+        ) as stream:
+            for chunk in stream:
+                room.take(len(chunk))
+                chunks.append(chunk)
+                size += len(chunk)
+                while size - len(chunks[0]) >= KEPT_BYTES_MAX:
+                    room.give_back(len(chunks[0]))
+                    size -= len(chunks.popleft())
+                    dropped = True
+        data = b"".join(chunks)
+    finally:
+        room.give_back(size)
     return Log(data[-KEPT_BYTES_MAX:], dropped or size > KEPT_BYTES_MAX)
 
 

@@ -21,6 +21,9 @@ from ptahk.engine.model.outcome import (
 )
 from ptahk.engine.model.status import Database, Frozen, Status
 
+TEXT_MAX = 512
+REASON_MAX = 64
+
 
 def judge(row: Mapping[str, Any] | None, reported: StoredOutcome) -> Outcome:
     """The outcome that the fenced ledger proves.
@@ -74,7 +77,7 @@ def database_of(result: Mapping[str, Any], now: datetime, request: str | None) -
     if ledger is None or result.get("serverIdentity") is None:
         return None
     try:
-        unfinished = [row["operationId"] for row in ledger["unfinished"]]
+        unfinished = [_bounded(row["operationId"]) for row in ledger["unfinished"]]
         return Database(
             time=now,
             server_identity=_text(result["serverIdentity"]),
@@ -84,7 +87,7 @@ def database_of(result: Mapping[str, Any], now: datetime, request: str | None) -
             ledger_creatable=bool(ledger["creatable"]),
             highest_number=int(ledger["highestNumber"]),
             clock_offset_seconds=float(result.get("clockOffsetSeconds") or 0.0),
-            binding=ledger.get("binding"),
+            binding=_bounded(ledger.get("binding")),
             unfinished=unfinished[0] if unfinished else None,
             request=request,
         )
@@ -99,17 +102,24 @@ def frozen_by(result: Mapping[str, Any], now: datetime, status: Status) -> Froze
     """
     ledger = result.get("ledger") or {}
     for finding in ledger.get("frozen") or ():
-        number, operation = int(finding["number"]), finding.get("operationId")
+        number, operation = int(finding["number"]), _bounded(finding.get("operationId"))
         known = number <= status.thawed
         if finding["reason"] == "ForeignCluster":
             known = operation in status.thawed_operations
         if not known:
-            text = cut(finding["message"], 512)
-            return Frozen(finding["reason"], text, number, now, operation)
+            reason, text = cut(finding["reason"], REASON_MAX), cut(finding["message"], TEXT_MAX)
+            return Frozen(reason, text, number, now, operation)
     return None
 
 
 def _text(value: Any) -> str:
-    if type(value) is not str or len(value) > 512:
+    if type(value) is not str or len(value) > TEXT_MAX:
         raise FieldError(".result", "must be text")
     return value
+
+
+def _bounded(value: Any) -> str | None:
+    """Text of a database that somebody else may have written; too long, it is cut and fits none."""
+    if value is not None and type(value) is not str:
+        raise FieldError(".result", "must be text")
+    return None if value is None else cut(value, TEXT_MAX)

@@ -31,6 +31,7 @@ from ptahk.engine.ports import (
     Unavailable,
 )
 from ptahk.wire import frame
+from tests.kit import chart
 from tests.kit.loopback import Loopback, Reply, Request, loopback
 from tests.unit.backends.test_pod import IMAGE, order
 
@@ -454,13 +455,37 @@ def test_a_log_that_cannot_be_read_is_gone_with_its_pod_or_node(bed: Bed) -> Non
     assert isinstance(bed.collect(), NotYet), "who may not look has no evidence"
 
 
-def test_a_pod_that_is_being_deleted_has_no_log_any_more(bed: Bed) -> None:
+def test_a_pod_that_is_being_deleted_is_not_absent(bed: Bed) -> None:
+    """C-5.5: its log is gone once it is gone; a sentence in its place is only a failed reading."""
     bed.ended(ran(deletionTimestamp=OLD))
     bed.api.log = lambda request, reply: reply.body(200, SENTENCE)
-    found = bed.collect()
-    assert isinstance(found, Lost) and found.termination == SUMMARY.encode()
+    assert isinstance(bed.collect(), NotYet)
     bed.api.log = lambda request, reply: reply.body(200, FRAME)
     assert isinstance(bed.collect(), Result), "as long as it can be read it counts"
+    bed.api.pods = []
+    assert bed.collect() == Lost("its Pod is gone")
+
+
+def test_large_logs_are_read_some_at_a_time(bed: Bed) -> None:
+    """What all readings of a process hold at once is bounded; who finds no room comes again."""
+    bed.ended(ran(message=""))
+    bed.api.log = lambda request, reply: reply.body(200, b"noise\n" * 100_000)
+    jobs = KubeJobs(bed.client, image=IMAGE, clock=SystemClock(), room=logs.Room(500_000))
+    found = jobs.collect("team", NAME, "job-uid")
+    assert isinstance(found, NotYet) and "large" in found.message
+    bed.api.log = lambda request, reply: reply.body(200, b"noise\n" * 50_000)
+    for _ in range(3):
+        assert isinstance(jobs.collect("team", NAME, "job-uid"), Result), "it is given back"
+
+
+def test_the_room_for_logs_fits_the_memory_of_the_chart() -> None:
+    """Twice: what is read is joined once; and as much again for everything else."""
+    made = chart.render("manager.yaml", "ptahk-system", chart.values())
+    (pod,) = [item["spec"]["template"]["spec"] for item in made if item["kind"] == "Deployment"]
+    limit = pod["containers"][0]["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    assert int(limit[:-2]) * 1024 * 1024 >= 4 * logs.ROOM_BYTES
+    assert logs.ROOM_BYTES >= 2 * logs.KEPT_BYTES_MAX
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
 """A resource at rest is asked again when something is due, and not before (C-13.3)."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+from ptahk.engine import status
+from ptahk.engine.family import Summary
+from ptahk.engine.model.status import Retry, Status
 from tests.kit.scenario import Process, Scenario, scenario
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def resting(interval: str = "10m", **policy: str) -> tuple[Scenario, Process]:
@@ -54,6 +59,19 @@ def test_an_apply_that_failed_is_tried_again_after_its_pause_without_an_interval
     s.database.failing.clear()
     process.settle(patience_s=400)
     assert s.status().phase == "InSync"
+
+
+def test_a_refusal_of_the_caller_is_blocked_and_not_failed() -> None:
+    """Exit codes 2 and 3: nothing ran, and it is for a person to correct (C-14.2)."""
+    for reason, phase in (
+        ("SourceInvalid", "Blocked"), ("LockHeld", "Blocked"), ("OperationFailed", "Failed"),
+    ):  # fmt: skip
+        retry = Retry("Plan", 1, reason, "as it was told", NOW, True, 1, None)
+        shown = status.outputs(
+            Status("uid", retry=retry), 1, NOW, Summary("Pending", False, "Idle", ""), None,
+            deleting=False,
+        )  # fmt: skip
+        assert shown.phase == phase, reason
 
 
 def test_ready_stays_true_while_the_interval_looks() -> None:

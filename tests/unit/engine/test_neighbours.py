@@ -123,6 +123,7 @@ def test_a_dead_holder_is_taken_over_only_after_this_process_watched_it() -> Non
     two.process().until("WriteClaim")
     one.world.clock.advance(100_000)
     second = two.process()
+    assert second.step().step == "Report"
     assert second.step().step == "Wait", "stored times count for nothing"
     one.world.clock.advance(500)
     assert second.step().step == "Wait"
@@ -133,6 +134,27 @@ def test_a_dead_holder_is_taken_over_only_after_this_process_watched_it() -> Non
     # The first resource finds its continuity lost, and simply claims anew.
     one.process().settle(patience_s=0)
     assert one.status().last_plan is not None
+
+
+def test_who_holds_the_realm_is_shown_while_a_claim_waits_for_it() -> None:
+    one = automatic("a", policy={"apply": "Always"})
+    one.edit(**SHARED)
+    two = one.beside("two")
+    first, second = one.process(), two.process()
+    first.until("AcquireLease")
+    second.until("WriteClaim")
+    assert second.step().step == "Report"
+    ready = next(item for item in two.status().conditions if item.type == "Ready")
+    assert (ready.status, ready.reason) == ("False", "RealmHeld")
+    assert "Plan" in ready.message and "local/default" in ready.message, "who holds it"
+    version = one.world.objects.resource_version
+    for _ in range(3):
+        assert second.step().step == "Wait"
+        one.world.clock.advance(5)
+    assert one.world.objects.resource_version == version, "said once"
+    first.settle(patience_s=0)
+    second.until("CopyEpoch")
+    assert all(item.reason != "RealmHeld" for item in two.status().conditions)
 
 
 def test_a_dispatched_holder_is_never_taken_over() -> None:

@@ -1,6 +1,7 @@
 """Whole managers in threads, over a world in memory: convergence, two replicas, faults."""
 
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +15,8 @@ from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.model.snapshot import Snapshot
 from ptahk.engine.model.status import Status, render
 from ptahk.engine.ports import Key
+from ptahk.serve.manager import ROUND_S, Settings
+from tests.kit import chart
 from tests.kit.replicas import Replica, ThreadWatch, Town
 from tests.kit.waiting import until
 
@@ -285,6 +288,31 @@ def test_a_stop_waits_for_the_pass_in_hand(town: Town, start: Start) -> None:
     go_on.set()
     assert replica.wait() == "stopped"
     assert town.leader() is None
+
+
+def test_a_stop_ends_within_the_grace_of_its_pod(town: Town, start: Start) -> None:
+    """A pass and a renewal that hang share one time; both are inside the chart's grace period."""
+    replica = start()
+    until(lambda: town.leader() == "one", "the lead")
+    manager, hung = replica.manager, threading.Event()
+    manager._settings = replace(manager._settings, drain_s=1.0)
+    manager._start("worker", 1, lambda: bool(hung.wait(30)))
+    manager._start("renewer", 1, lambda: bool(hung.wait(30)))
+    began = time.monotonic()
+    replica._stop.set()
+    try:
+        assert replica.wait() == "stopped"
+    finally:
+        hung.set()
+    assert time.monotonic() - began < 1.9, "not once for each"
+    assert town.leader() == "one", "what may still write keeps the lead until it ends by itself"
+
+    made = chart.render("manager.yaml", "ptahk-system", chart.values())
+    (pod,) = [item["spec"]["template"]["spec"] for item in made if item["kind"] == "Deployment"]
+    settings = Settings()
+    # The round under way, and reading and writing the Lease that is given up.
+    longest_s = settings.drain_s + 1.0 + 3 * settings.times.retry_s + ROUND_S
+    assert longest_s < pod["terminationGracePeriodSeconds"] - 5
 
 
 def test_a_thread_that_fails_ends_the_process(town: Town, start: Start) -> None:

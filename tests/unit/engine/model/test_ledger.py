@@ -1,11 +1,13 @@
 """The ledger's row is the verdict; a frame only explains it."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from ptahk.engine.model.ledger import judge
+from ptahk.engine.model.ledger import database_of, frozen_by, judge
 from ptahk.engine.model.outcome import StoredOutcome, store
+from ptahk.engine.model.status import Status, render
 
 UNKNOWN = StoredOutcome("Unknown", "ConnectionLost", "the session ended")
 SUCCESS = StoredOutcome("Succeeded", "Succeeded")
@@ -75,3 +77,42 @@ def test_a_failure_outside_a_transaction_is_told_in_the_server_s_words() -> None
 def test_counts_are_told() -> None:
     outcome = store(judge(row(statementsDone=2), UNKNOWN))
     assert (outcome.done, outcome.total) == (2, 3)
+
+
+def head(**ledger: Any) -> dict[str, Any]:
+    """What every result document says first."""
+    whole = {
+        "present": True, "writable": True, "creatable": True, "highestNumber": 3, "binding": None,
+        "unfinished": [], "frozen": [],
+    }  # fmt: skip
+    return {"serverIdentity": "s", "targetIdentity": "t", "ledger": whole | ledger}
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LONG = "x" * 1_000_000
+
+
+def test_what_a_frame_says_of_the_database_is_kept_within_bounds() -> None:
+    """C-5.2 of the store: whatever a frame holds, a status stays small."""
+    said = head(binding=LONG, unfinished=[{"operationId": LONG}])
+    database = database_of(said, NOW, None)
+    assert database is not None
+    finding = {"reason": LONG, "message": LONG, "number": 9, "operationId": LONG}
+    frozen = frozen_by(head(frozen=[finding]), NOW, Status("uid"))
+    assert frozen is not None and frozen.number == 9
+    assert len(str(render(Status("uid", database=database, frozen=frozen)))) < 4096
+    again = frozen_by(head(frozen=[finding]), NOW, Status("uid", thawed=9))
+    assert again is None
+    foreign = finding | {"reason": "ForeignCluster"}
+    kept = frozen_by(head(frozen=[foreign]), NOW, Status("uid"))
+    assert kept is not None and kept.operation_id is not None
+    thawed = Status("uid", thawed_operations=(kept.operation_id,))
+    assert frozen_by(head(frozen=[foreign]), NOW, thawed) is None, (
+        "as it is kept, it is known again"
+    )
+
+
+@pytest.mark.parametrize("wrong", [7, ["a"], {"key": "b"}])
+def test_a_binding_that_is_no_text_says_nothing_of_the_database(wrong: Any) -> None:
+    assert database_of(head(binding=wrong), NOW, None) is None
+    assert database_of(head(unfinished=[{"operationId": wrong}]), NOW, None) is None
