@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import psycopg
+import pytest
 import yaml
 
+from tests.cli.conftest import MakeUser
 from tests.cli.kit import Ptahk
+from tests.kit import databases
 from tests.kit.databases import Database
 
 ORDERS = """\
@@ -186,3 +190,64 @@ def test_two_names_are_two_resources(user: Ptahk, declare: Declare) -> None:
         assert answer.code == 0, answer
     resources = user.run("status", "--local", "-o", "json").document("Status")["resources"]
     assert [item["name"] for item in resources] == ["one", "two"]
+
+
+def test_each_statement_in_a_transaction_of_its_own(
+    user: Ptahk, declare: Declare, database: Database
+) -> None:
+    """With ``--transaction-mode none`` what came before a failure stays, and is accounted for."""
+    database.run(
+        "CREATE SCHEMA aside;"
+        " CREATE FUNCTION aside.no() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF to_regclass('public.second') IS NOT NULL THEN RAISE 'not this one'; END IF; END $$;"
+        " CREATE EVENT TRIGGER no_second ON ddl_command_end EXECUTE FUNCTION aside.no()"
+    )
+    schema = declare("CREATE TABLE first (id int); CREATE TABLE second (id int);")
+    options = ("--schema", schema, "--transaction-mode", "none")
+    planned = user.run("plan", *options)
+    assert "2 statements in 2 transactions" in planned.out, planned
+    failed = user.run("apply", *options, "--auto-approve", "-o", "json")
+    assert "table public.second" in failed.refusal(5, "Partial")
+    tables = "SELECT to_regclass('public.first') IS NULL, to_regclass('public.second') IS NULL"
+    assert database.rows(tables) == [(False, True)]
+    database.run("DROP EVENT TRIGGER no_second")
+    done = user.run("apply", *options, "--auto-approve", "-o", "json")
+    assert done.code == 0, done
+    assert done.document("ApplyResult")["statements"] == 1
+    assert database.rows(tables) == [(False, False)]
+
+
+@pytest.fixture
+def template(database: Database) -> Iterator[str]:
+    """A database that holds an extension which only a superuser can make."""
+    made = databases.create(database.server)
+    made.run("CREATE EXTENSION pageinspect")
+    admin(database, f"ALTER DATABASE {made.name} IS_TEMPLATE true")
+    yield made.name
+    admin(database, f"ALTER DATABASE {made.name} IS_TEMPLATE false")
+    made.drop()
+
+
+def admin(database: Database, statement: str) -> None:
+    """One statement of the server's superuser."""
+    with psycopg.connect(database.server.socket_url(), autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def test_a_scratch_database_from_a_template(
+    user_of: MakeUser, declare: Declare, database: Database, template: str
+) -> None:
+    """An ordinary role declares what it may not make itself, where a template holds it."""
+    database.run("CREATE EXTENSION pageinspect")
+    role = database.role(owns=("app",), create_database=True, create_schema=True)
+    user = user_of(database.url(role))
+    schema = declare(
+        "CREATE EXTENSION IF NOT EXISTS pageinspect; CREATE SCHEMA app;CREATE TABLE app.t (id int)"
+    )
+    refused = user.run("plan", "--schema", schema, "-o", "json")
+    assert "--dev-template" in refused.refusal(2, "InvalidSource")
+    options = ("--schema", schema, "--dev-template", template)
+    applied = user.run("apply", *options, "--auto-approve", "-o", "json")
+    assert applied.code == 0, applied
+    assert applied.document("ApplyResult")["statements"] == 1
+    assert user.run("plan", *options, "--exit-code").code == 0

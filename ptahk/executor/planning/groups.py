@@ -26,10 +26,13 @@ _LOCKS = {
 _LOCKS_OTHER = 2
 
 
-def number(steps: Sequence[Step], lock_capacity: int) -> tuple[tuple[Statement, ...], bool]:
+def number(
+    steps: Sequence[Step], lock_capacity: int, *, alone: bool = False
+) -> tuple[tuple[Statement, ...], bool]:
     """Numbered statements, and whether the lock table forced a cut that nothing else asked for.
 
     :param lock_capacity: slots of the server's lock table.
+    :param alone: each statement commits by itself (``transactionMode: none``).
     """
     statements: list[Statement] = []
     group = 0
@@ -38,7 +41,7 @@ def number(steps: Sequence[Step], lock_capacity: int) -> tuple[tuple[Statement, 
     previous: Step | None = None
     for index, step in enumerate(steps, start=1):
         cost = _LOCKS.get(step.kind, _LOCKS_OTHER)
-        cut = previous is None or _cuts(previous, step)
+        cut = previous is None or _cuts(previous, step) or (alone and step.kind != CHECK)
         if not cut and (locks + cost) * LOCK_TABLE_SHARE > lock_capacity:
             cut = forced = True
         if cut:

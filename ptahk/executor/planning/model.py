@@ -103,6 +103,8 @@ class Policy:
     lock_timeout_s: float = 3.0
     deadline_s: int = 900
     deadline_explicit: bool = False
+    each_alone: bool = False
+    """Every statement commits by itself (``transactionMode: none``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,14 +167,9 @@ def _settled_already(session: Session, spec: JobSpec, out: dict[str, Any]) -> bo
     )
 
 
-def groups_of(
-    statements: Sequence[Statement], transaction_mode: str
-) -> Iterator[tuple[bool, list[Statement]]]:
+def groups_of(statements: Sequence[Statement]) -> Iterator[tuple[bool, list[Statement]]]:
     """(in a transaction, its statements) in order; checks have run already."""
     work = [statement for statement in statements if not statement.is_check]
-    if transaction_mode == "none":
-        yield from ((statement.transaction, [statement]) for statement in work)
-        return
     for _, members in groupby(work, key=lambda statement: statement.group):
         group = list(members)
         if group[0].transaction:
@@ -186,7 +181,7 @@ def groups_of(
 def _run_all(
     session: Session, spec: JobSpec, statements: Sequence[Statement], out: dict[str, Any]
 ) -> None:
-    groups = list(groups_of(statements, spec.policy.transaction_mode))
+    groups = list(groups_of(statements))
     total = len(statements)
     try:
         for number, (transaction, group) in enumerate(groups, start=1):

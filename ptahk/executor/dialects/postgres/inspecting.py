@@ -219,6 +219,7 @@ def _stated(scratch: Session, catalog: Catalog, loaded: Loaded) -> Catalog:
 def planning_policy(policy: JobPolicy, deadline_s: int) -> Policy:
     """The planner's view of the Job's policy."""
     return Policy(
+        each_alone=policy.transaction_mode == "none",
         allow_destructive=policy.allow_destructive,
         protected_tables=tuple(policy.protected_tables),
         privileges=policy.privileges,

@@ -28,6 +28,8 @@ BATCH: Final = 24
 smallest lock table. Larger ones are not faster: what a transaction has changed so far is looked
 through again and again."""
 NOTES_MAX: Final = 20
+_FORBIDDEN: Final = "42501"
+_EXTENSION: Final = re.compile(r'create extension "')
 _QUOTED: Final = re.compile(r'"([^"]+)"')
 _ROLE_HEADS: Final = frozenset({"GRANT", "REVOKE", "ALTER", "CREATE"})
 
@@ -263,6 +265,11 @@ def _located(statement: Statement, error: psycopg.Error) -> SourceError:
     line = statement.line_of(int(position)) if position else statement.line
     message = error.diag.message_primary or first_line(error)
     extra = [text for text in (error.diag.message_detail, error.diag.message_hint) if text]
+    if error.sqlstate == _FORBIDDEN and _EXTENSION.search(message):
+        extra.append(
+            "where a database that is a template holds it, its name helps: --dev-template, "
+            "dev.template"
+        )
     if extra:
         message = f"{message} ({'; '.join(extra)})"
     return SourceError(statement, message.replace("\n", " "), error.sqlstate, line)

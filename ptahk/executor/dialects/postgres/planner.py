@@ -96,7 +96,7 @@ def plan(
     planned = [each for each in made if isinstance(each, Step)]
     steps = wait_for_values(_after_renames(planned, renamed))
     capacity = current.context.get("lock_capacity", LOCK_CAPACITY_DEFAULT)
-    statements, forced = number(steps, capacity)
+    statements, forced = number(steps, capacity, alone=policy.each_alone)
     notes = list(renamed.notes)
     if forced:
         notes.append("not atomic: it would need more locks than the server may hold at once")

@@ -33,6 +33,13 @@ def test_checks_are_apart() -> None:
     assert groups(CHECK, CHECK, PLAIN) == [1, 1, 2]
 
 
+def test_each_alone_where_that_is_asked_for() -> None:
+    steps = [CHECK, CHECK, PLAIN, PLAIN, ALONE]
+    statements, forced = number(steps, 6400, alone=True)
+    assert [statement.group for statement in statements] == [1, 1, 2, 3, 4]
+    assert not forced
+
+
 def test_a_group_fits_a_quarter_of_the_lock_table() -> None:
     statements, forced = number([PLAIN] * 10, 24)
     assert forced
