@@ -3,9 +3,9 @@
 import argparse
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
 
-from tests.model.explore import CONFIGS, Bounds, Explorer, Report, explore
+from tests.model.campaign import campaign, parts_of
+from tests.model.explore import CONFIGS, Bounds, Explorer
 from tests.model.parts import key
 from tests.sim import fast
 
@@ -27,26 +27,6 @@ def replay(bounds: Bounds, moves: list[int]) -> int:
     return 0
 
 
-def _run(bounds: Bounds) -> Report:
-    report = explore(bounds, say=lambda text: print(text, flush=True))
-    report.names = frozenset()
-    return report
-
-
-def campaign(bounds: list[Bounds], jobs: int) -> int:
-    """Explore each, side by side; the failures' number is the exit code's cause."""
-    with ProcessPoolExecutor(jobs) as pool:
-        reports = list(pool.map(_run, bounds))
-    for report in reports:
-        print("\n".join(report.lines()))
-        if report.failure:
-            print(report.failure)
-    total = sum(report.states for report in reports)
-    failed = sum(bool(report.failure) for report in reports)
-    print(f"{total:,} distinct states in all, {failed} worlds with a violation or a stuck state")
-    return 1 if failed else 0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
     parser.add_argument("--world", choices=sorted(CONFIGS), help="this one alone")
@@ -63,8 +43,11 @@ def main() -> int:
     if given.replay is not None:
         moves = [int(number) for number in given.replay.split(",") if number]
         return replay(Bounds(worlds[0], given.faults, None, kinds), moves)
-    states = given.states or None
-    return campaign([Bounds(world, given.faults, states, kinds) for world in worlds], given.jobs)
+    bounds = [
+        part for world in worlds
+        for part in parts_of(world, given.faults, given.states or None, kinds, given.jobs)
+    ]  # fmt: skip
+    return campaign(bounds, given.jobs)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,9 @@ class Report:
     kinds: Counter[str] = field(default_factory=Counter)
     """Transitions by kind of fault."""
     names: frozenset[int] = frozenset()
-    """Of every state, where asked for."""
+    """Of every state."""
+    named: Sequence[int] = ()
+    """The same, on the way to another process."""
     failure: str = ""
     """What went wrong, its path and how to replay it."""
     invariant: str = ""
@@ -74,8 +76,9 @@ class Report:
         whole = "all of them" if self.complete else "stopped by the bound"
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(self.kinds.items()))
         rate = self.passes / self.seconds if self.seconds else 0.0
+        of = "every kind" if self.bounds.kinds is None else ", ".join(self.bounds.kinds)
         return [
-            f"{self.bounds.world}, up to {self.bounds.faults} faults a path: "
+            f"{self.bounds.world}, up to {self.bounds.faults} faults a path, of {of}: "
             f"{self.states:,} states ({whole}), {self.transitions:,} transitions, "
             f"depth {self.depth}, {self.resolved:,} resolved",
             f"  by faults used: {', '.join(f'{number:,}' for number in self.layers)}",
@@ -111,13 +114,18 @@ class Explorer:
         """
         moved, number, name = False, 0, key(state)
         for move in self.world.free(state):
-            after = 0 if isinstance(move.state, Violation) else key(move.state)
+            after = self._name(move.state, state, name)
             moved = moved or after != name
             yield number, move, after
             number += 1
         if not moved and not self.world.resolved(state):
             move = self.world._try("time passes", "", self.world.later, state, TICK_S)
-            yield number, move, 0 if isinstance(move.state, Violation) else key(move.state)
+            yield number, move, self._name(move.state, state, name)
+
+    def _name(self, after: State | Violation, before: State, name: int) -> int:
+        if after is before:
+            return name
+        return 0 if isinstance(after, Violation) else key(after)
 
     def moves(self, state: State) -> Iterator[tuple[int, Move]]:
         """Everything that may happen, by number."""

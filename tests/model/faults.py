@@ -12,6 +12,8 @@ from tests.model.parts import RUN, Part, State, drawn, fresh, used
 from tests.model.passes import FATES, remembered
 from tests.model.world import LEAP_S, SKEW_S, TICK_S, Move, World, _find
 
+Act = tuple[Any, ...]
+"""Label, kind, what does it, and its arguments."""
 FOREIGN = {"ptahk.dev/operation-id": "x"}
 
 
@@ -24,11 +26,14 @@ class Faults:
 
     def of(self, state: State) -> Iterator[Move]:
         """Every one, in an order that depends on the state alone."""
-        for move in self._all(state):
-            if self.kinds is None or move.kind in self.kinds:
-                yield move
+        for act in self._all(state):
+            if self._wanted(act[1]):
+                yield self.world._try(*act)
 
-    def _all(self, state: State) -> Iterator[Move]:
+    def _wanted(self, *kinds: str) -> bool:
+        return self.kinds is None or any(kind in self.kinds for kind in kinds)
+
+    def _all(self, state: State) -> Iterator[Act]:
         yield from self._processes(state)
         yield from self._runs(state)
         yield from self._jobs(state)
@@ -37,32 +42,30 @@ class Faults:
 
     # -- processes ----------------------------------------------------------------------------
 
-    def _processes(self, state: State) -> Iterator[Move]:
+    def _processes(self, state: State) -> Iterator[Act]:
         world = self.world
-        for process, name in world._passes(state):
+        for process, name in world._passes(state) if self._wanted(*FATES, "held") else ():
             writes = world.writes(state, process, name)
             for number in range(1, writes + 1):
                 for fate in self._fates(number, writes):
                     label = f"m{process} {name}, write {number}: {fate}"
                     plan = (number, fate)
-                    yield world._try(label, fate, world._pass, state, process, name, plan)
+                    yield label, fate, world._pass, state, process, name, plan
             if writes:
                 label = f"m{process} {name} is held up before its write"
-                yield world._try(label, "held", world._hold, state, process, name)
+                yield label, "held", world._hold, state, process, name
         for process, held in enumerate(state.held):
             if held is not None:
                 for fate in FATES:
                     label = f"m{process} goes on, write 1: {fate}"
-                    yield world._try(label, fate, world._resume, state, process, (1, fate))
+                    yield label, fate, world._resume, state, process, (1, fate)
         for process, memory in enumerate(state.managers):
             if memory is not world.empty or state.held[process] is not None:
-                yield world._try(
-                    f"m{process} starts anew", "restart", self._restart, state, process
-                )
+                yield f"m{process} starts anew", "restart", self._restart, state, process
             if not memory.content[4] and state.held[process] is None:
                 for seconds in (SKEW_S, -SKEW_S):
                     label = f"m{process}'s clock is {seconds:+} s off"
-                    yield world._try(label, "skew", world._skew, state, process, seconds)
+                    yield label, "skew", world._skew, state, process, seconds
 
     def _fates(self, number: int, writes: int) -> Iterator[Any]:
         for fate in FATES:
@@ -80,17 +83,16 @@ class Faults:
 
     # -- executors and their sessions -----------------------------------------------------------
 
-    def _runs(self, state: State) -> Iterator[Move]:
+    def _runs(self, state: State) -> Iterator[Act]:
         world = self.world
         for number, part in enumerate(state.jobs):
             for index, run in enumerate(part.content.runs):
                 if run.state != RUNS:
                     continue
                 about = f"{_name(part)}/{index}"
-                yield world._try(f"run {about} dies", "dies", self._dies, state, number, index)
+                yield f"run {about} dies", "dies", self._dies, state, number, index
                 if run.phase == SENT:
-                    yield world._try(
-                        f"run {about}: its statement fails", "fails", world._step, state, number,
+                    yield (f"run {about}: its statement fails", "fails", world._step, state, number,
                         index, "fails",
                     )  # fmt: skip
                 if run.phase >= CONNECTED:
@@ -98,17 +100,13 @@ class Faults:
 
     def _session(
         self, state: State, number: int, index: int, about: str, run: Run
-    ) -> Iterator[Move]:
+    ) -> Iterator[Act]:
         """The server ends the session of a living client; what was in flight is done, or not."""
         world = self.world
-        yield world._try(
-            f"run {about}: its session is cut", "cut", world._step, state, number, index, "cut"
-        )
+        yield f"run {about}: its session is cut", "cut", world._step, state, number, index, "cut"
         if run.phase == SENT and state.database.content.in_flight is not None:
-            yield world._try(
-                f"run {about}: its statement commits, its session is cut", "cut", self._cut_landed,
-                state, number, index,
-            )  # fmt: skip
+            label = f"run {about}: its statement commits, its session is cut"
+            yield label, "cut", self._cut_landed, state, number, index
 
     def _cut_landed(self, state: State, number: int, index: int) -> State:
         state = state._replace(database=self.world.executors.land(state.database))
@@ -120,7 +118,7 @@ class Faults:
 
     # -- Job controller and kubelet -----------------------------------------------------------
 
-    def _jobs(self, state: State) -> Iterator[Move]:
+    def _jobs(self, state: State) -> Iterator[Act]:
         world = self.world
         for number, part in enumerate(state.jobs):
             job: Job = part.content
@@ -138,7 +136,7 @@ class Faults:
             if job.output is not None and job.output[0] == "frame":
                 acts.append(("log-cut", self._log_cut))
             for kind, act in acts:
-                yield world._try(f"{name}: {kind}", kind, self._with, state, number, act)
+                yield f"{name}: {kind}", kind, self._with, state, number, act
 
     def _with(self, state: State, number: int, act: Any) -> State:
         job = self.world.executors.job(act(state, state.jobs[number].content))
@@ -190,16 +188,16 @@ class Faults:
 
     # -- time and people ----------------------------------------------------------------------
 
-    def _time(self, state: State) -> Iterator[Move]:
+    def _time(self, state: State) -> Iterator[Act]:
         world = self.world
-        yield world._try(f"{TICK_S} s pass", "tick", world.later, state, TICK_S)
-        yield world._try(f"{LEAP_S} s pass", "leap", world.later, state, LEAP_S)
-        yield world._try("surroundings change", "surroundings", self._surroundings, state)
+        yield f"{TICK_S} s pass", "tick", world.later, state, TICK_S
+        yield f"{LEAP_S} s pass", "leap", world.later, state, LEAP_S
+        yield "surroundings change", "surroundings", self._surroundings, state
 
     def _surroundings(self, state: State) -> State:
         return state._replace(surroundings=1 - state.surroundings)
 
-    def _people(self, state: State) -> Iterator[Move]:
+    def _people(self, state: State) -> Iterator[Act]:
         world = self.world
         for name in NAMES:
             part = _find(state, name)
@@ -208,14 +206,12 @@ class Faults:
             spec = part.extra.document["spec"]
             if not spec.get("suspend"):
                 suspended = {"suspend": True}
-                yield world._try(
-                    f"{name} is suspended", "suspend", world._edit, state, name, suspended
-                )
+                yield f"{name} is suspended", "suspend", world._edit, state, name, suspended
             if spec["mark"] == name:
                 edited = {"mark": f"{name}2"}
-                yield world._try(f"{name} is edited", "edit", world._edit, state, name, edited)
+                yield f"{name} is edited", "edit", world._edit, state, name, edited
             if "deletionTimestamp" not in part.extra.document["metadata"]:
-                yield world._try(f"{name} is deleted", "delete", world._delete, state, name)
+                yield f"{name} is deleted", "delete", world._delete, state, name
 
 
 def _name(part: Part) -> str:

@@ -219,10 +219,7 @@ def key(state: State) -> int:
     def add(part: Part) -> None:
         words.append(part.skeleton)
         for token in part.tokens:
-            number = names.get(token)
-            if number is None:
-                number = names[token] = len(names)
-            words.append(number)
+            words.append(names.setdefault(token, len(names)))
 
     for part in state.documents:
         add(part)

@@ -1,10 +1,11 @@
-"""The exhaustive model of the engine: a small sample of one-fault worlds in each default run.
+"""The exhaustive model of the engine: whole worlds with few kinds of faults in each default run.
 
-``make model`` explores all of them. ``docs/verification.md`` says what a world is.
+``make model`` explores them with every kind. ``docs/verification.md`` says what a world is.
 """
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.model import parts
 from tests.model.explore import Bounds, Explorer, explore
 from tests.model.parts import key
+from tests.model.passes import FATES
 from tests.model.planted import PLANTED
 from tests.sim import fast
 
@@ -28,6 +30,30 @@ def test_what_is_remembered_of_a_pass_changes_nothing() -> None:
         told.append((found.names, found.transitions, found.resolved, found.kinds))
         assert (found.passes_run < found.passes) is memo
     assert told[0] == told[1]
+
+
+WHOLE = {
+    "cluster": (Bounds("cluster", 1, None, (*FATES, "dies", "twin")), 140_000),
+    "local": (Bounds("local", 1, None, (*FATES, "dies", "job-deleted")), 20_000),
+    "crashes-twice": (
+        Bounds("cluster", 2, None, ("kill-before", "kill-after", "lost", "void", "down")), 30_000,
+    ),
+}  # fmt: skip
+"""Bounds, and how many states are fewer than there are."""
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_state_is_allowed_and_leads_to_a_resolved_one(
+    name: str, record_property: Callable[[str, object], None]
+) -> None:
+    bounds, least = WHOLE[name]
+    report = explore(bounds)
+    for line in report.lines():
+        record_property("modelled", line)
+    assert not report.failure, report.failure
+    assert report.complete
+    assert report.states >= least
+    assert set(report.kinds) == set(bounds.kinds or ())
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -199,6 +199,9 @@ class World:
         return self.passes.run(self._question(state, process, name, None)).writes
 
     def _took(self, state: State, process: int, done: Done) -> State:
+        same = done.memory is state.managers[process] and state.held[process] is None
+        if same and not done.effects:
+            return state
         managers = list(state.managers)
         managers[process] = done.memory
         held = tuple(None if i == process else item for i, item in enumerate(state.held))
