@@ -22,7 +22,8 @@ from ptahk.engine.model.plan import (
 from ptahk.engine.model.resource import CONFIG_MAP, PLAN_KEY, SCHEMA, SOURCE_KEY
 from ptahk.engine.ports import Key
 from ptahk.errors import Refused, UsageError
-from ptahk.wire import digest, planfile
+from ptahk.wire import planfile
+from ptahk.wire.binding import PlanBinding
 from ptahk.wire.planfile import PlanFile
 
 _OPTIONAL = PolicyOptions.__dataclass_fields__.keys() - {
@@ -48,7 +49,7 @@ def save(session: Session, made: Made, out: str) -> None:
         server_identity=spec.server_identity,
         operation_id=spec.operation_id,
         time=str(write(spec.time)),
-        binding=digest.PlanBinding.of_document(dict(spec.binding)),
+        binding=PlanBinding.of_document(dict(spec.binding)),
         summary=spec.summary,
         plan_gzip=base64.b64decode(plan["binaryData"][PLAN_KEY]),
         source_gzip=base64.b64decode(source["binaryData"][SOURCE_KEY]),

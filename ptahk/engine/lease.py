@@ -11,7 +11,7 @@ from typing import assert_never
 
 from ptahk.engine.model.lease import Holder, LeaseRecord, Malformed, held, released, renewed
 from ptahk.engine.model.snapshot import LeaseView, Snapshot
-from ptahk.wire.digest import Epoch
+from ptahk.wire.epoch import Epoch
 
 RENEW_AT = 3
 """A Lease is renewed when a third of its duration has passed (C-6.10)."""

@@ -9,11 +9,14 @@ import hashlib
 import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, NewType
+from typing import TYPE_CHECKING, Any, Literal, NewType
 
 from ptahk.errors import UsageError
 from ptahk.wire import canonical
+
+if TYPE_CHECKING:
+    # Dataclasses are slow to make, and most digests need none of them.
+    from ptahk.wire.binding import PlanBinding, PolicyBinding
 
 CoordinationDigest = NewType("CoordinationDigest", str)
 LeaseName = NewType("LeaseName", str)
@@ -46,7 +49,6 @@ _FAMILIES: dict[str, EngineFamily] = {
 # Plain texts: compiled at their first use, which `ptahk digest` never comes to.
 _DIGEST = r"sha256:[0-9a-f]{64}"
 _OPERATION_WORD = r"[a-z]{1,12}"
-_EPOCH = r"([1-9][0-9]{0,15})\.([0-9a-f]{16})"
 
 
 def engine_family(engine: str) -> EngineFamily:
@@ -117,107 +119,7 @@ def plan_content_digest(plan_bytes: bytes) -> PlanDigest:
     return PlanDigest(_named("ptahk.dev/plan-content/v1", len(plan_bytes), inner))
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyBinding:
-    """The policy that a plan was made under, as C-7.2 lists it.
-
-    The lists of names are sets to the planner, so their order and repetitions do not count.
-    """
-
-    apply: str = "OnApproval"
-    allow_destructive: bool = False
-    schemas: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    protected_tables: tuple[str, ...] = ()
-    privileges: str = "Declared"
-    partitions: str = "Declared"
-    renames: tuple[tuple[str, str], ...] = ()
-    transaction_mode: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """The canonical JSON form, camelCase as in the resources."""
-        return {
-            "apply": self.apply,
-            "allowDestructive": self.allow_destructive,
-            "schemas": sorted(set(self.schemas)),
-            "exclude": sorted(set(self.exclude)),
-            "protectedTables": sorted(set(self.protected_tables)),
-            "privileges": self.privileges,
-            "partitions": self.partitions,
-            "renames": [{"from": a, "to": b} for a, b in sorted(set(self.renames))],
-            "transactionMode": self.transaction_mode,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class PlanBinding:
-    """Everything that a plan's fingerprint binds (C-7.2, schema family)."""
-
-    resource_uid: str
-    plan_digest: PlanDigest
-    source_digest: SourceDigest
-    coordination_digest: CoordinationDigest
-    target_identity_digest: TargetIdentityDigest
-    observed_state: StateFingerprint
-    desired_state: StateFingerprint
-    policy: PolicyBinding
-    executor_version: str
-    protocol_version: int
-
-    def document(self) -> dict[str, Any]:
-        """The canonical JSON form; a plan file carries it so that anyone can hash it again."""
-        return {
-            "resourceUID": self.resource_uid,
-            "planDigest": self.plan_digest,
-            "sourceDigest": self.source_digest,
-            "coordinationDigest": self.coordination_digest,
-            "targetIdentityDigest": self.target_identity_digest,
-            "observedState": self.observed_state,
-            "desiredState": self.desired_state,
-            "policy": self.policy.document(),
-            "executorVersion": self.executor_version,
-            "protocolVersion": self.protocol_version,
-        }
-
-    @classmethod
-    def of_document(cls, document: Any) -> "PlanBinding":
-        """The inverse of ``document``; exactly its form is accepted.
-
-        :raises ValueError: anything else.
-        """
-        try:
-            policy = document["policy"]
-            binding = cls(
-                resource_uid=document["resourceUID"],
-                plan_digest=PlanDigest(document["planDigest"]),
-                source_digest=SourceDigest(document["sourceDigest"]),
-                coordination_digest=CoordinationDigest(document["coordinationDigest"]),
-                target_identity_digest=TargetIdentityDigest(document["targetIdentityDigest"]),
-                observed_state=StateFingerprint(document["observedState"]),
-                desired_state=StateFingerprint(document["desiredState"]),
-                policy=PolicyBinding(
-                    apply=policy["apply"],
-                    allow_destructive=policy["allowDestructive"],
-                    schemas=tuple(policy["schemas"]),
-                    exclude=tuple(policy["exclude"]),
-                    protected_tables=tuple(policy["protectedTables"]),
-                    privileges=policy["privileges"],
-                    partitions=policy["partitions"],
-                    renames=tuple((pair["from"], pair["to"]) for pair in policy["renames"]),
-                    transaction_mode=policy["transactionMode"],
-                ),
-                executor_version=document["executorVersion"],
-                protocol_version=document["protocolVersion"],
-            )
-            same = canonical.encode(binding.document()) == canonical.encode(document)
-        except (KeyError, TypeError, canonical.CanonicalError):
-            same = False
-        if not same:
-            raise ValueError("not the inputs of a plan's fingerprint")
-        return binding
-
-
-def plan_fingerprint(binding: PlanBinding) -> PlanFingerprint:
+def plan_fingerprint(binding: "PlanBinding") -> PlanFingerprint:
     """What a person approves (C-7.2)."""
     return PlanFingerprint(_named("ptahk.dev/plan-fingerprint/v1", binding.document()))
 
@@ -227,7 +129,7 @@ def plan_file_digest(document: dict[str, Any]) -> PlanFileDigest:
     return PlanFileDigest(_named("ptahk.dev/plan-file/v1", document))
 
 
-def policy_digest(policy: PolicyBinding) -> PolicyDigest:
+def policy_digest(policy: "PolicyBinding") -> PolicyDigest:
     """The planning policy alone, for noticing that it moved (C-3.6)."""
     return PolicyDigest(_named("ptahk.dev/policy/v1", policy.document()))
 
@@ -315,36 +217,6 @@ def local_resource_uid(digest: CoordinationDigest, family: str, name: str) -> Re
     text_hex = raw.hex()
     cuts = (0, 8, 12, 16, 20, 32)
     return ResourceUid("-".join(text_hex[a:b] for a, b in itertools.pairwise(cuts)))
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """One uninterrupted interval of holding a realm Lease, written ``NUMBER.HEX``.
-
-    :param number: at least 1, monotone per realm; this is what fences (C-6.14).
-    :param continuity: 16 hex digits, 64 random bits; equality proves continuity.
-    """
-
-    number: int
-    continuity: str
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(_EPOCH, str(self)) or self.number > canonical.INTEGER_MAX:
-            raise ValueError("an epoch is NUMBER.HEX: at least 1, and 16 lower-case hex digits")
-
-    def __str__(self) -> str:
-        return f"{self.number}.{self.continuity}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Epoch":
-        """The inverse of ``str``; exactly one spelling is accepted.
-
-        :raises ValueError: anything else.
-        """
-        match = re.fullmatch(_EPOCH, text)
-        if match is None:
-            raise ValueError("an epoch is NUMBER.HEX: at least 1, and 16 lower-case hex digits")
-        return cls(int(match[1]), match[2])
 
 
 def _named(name: str, *inputs: Any) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptahk.wire import digest, planfile
+from ptahk.wire.binding import PlanBinding, PolicyBinding
 from tests.cli.kit import Answer, Ptahk
 
 SECRET = "s3cr3t-taint"
@@ -197,7 +198,7 @@ def a_plan_file() -> bytes:
             server_identity="postgresql/1/2",
             operation_id="0" * 32,
             time="2026-01-01T00:00:00Z",
-            binding=digest.PlanBinding(
+            binding=PlanBinding(
                 resource_uid="uid",
                 plan_digest=digest.plan_content_digest(plan),
                 source_digest=digest.source_digest(files),
@@ -205,7 +206,7 @@ def a_plan_file() -> bytes:
                 target_identity_digest=digest.target_identity_digest({}),
                 observed_state=digest.state_fingerprint([]),
                 desired_state=digest.state_fingerprint([1]),
-                policy=digest.PolicyBinding(),
+                policy=PolicyBinding(),
                 executor_version="0.1.0",
                 protocol_version=1,
             ),

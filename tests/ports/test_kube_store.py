@@ -22,7 +22,8 @@ from ptahk.engine.ports import (
     NotFound,
     object_reference,
 )
-from ptahk.wire.digest import Epoch, coordination_digest
+from ptahk.wire.digest import coordination_digest
+from ptahk.wire.epoch import Epoch
 from tests.kit.controlplane import Cluster
 from tests.kit.kubecolumn import MASTERS, Column
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 from ptahk.engine.model.fields import FieldError
 from ptahk.engine.model.limits import MaxLen
 from ptahk.engine.model.outcome import StoredOutcome
-from ptahk.wire.digest import Epoch, is_digest
+from ptahk.wire.digest import is_digest
+from ptahk.wire.epoch import Epoch
 
 PROVE = "Prove"
 """The one operation that every family shares: the fence and the reading behind it."""

@@ -18,7 +18,8 @@ from datetime import datetime
 from typing import Any
 
 from ptahk.engine.model.fields import FieldError, format_time, parse_time, read
-from ptahk.wire.digest import CoordinationDigest, Epoch, HolderIdentity, lease_name
+from ptahk.wire.digest import CoordinationDigest, HolderIdentity, lease_name
+from ptahk.wire.epoch import Epoch
 
 LEASE_API = "coordination.k8s.io/v1"
 REALM = "ptahk.dev/realm"

@@ -10,7 +10,8 @@ from ptahk.engine import lease
 from ptahk.engine.gather import gather
 from ptahk.engine.model import lease as leases
 from ptahk.engine.model.snapshot import LeaseView, Snapshot
-from ptahk.wire.digest import CoordinationDigest, Epoch
+from ptahk.wire.digest import CoordinationDigest
+from ptahk.wire.epoch import Epoch
 from tests.kit.scenario import FAMILIES, scenario
 
 REALM = CoordinationDigest("sha256:" + "a" * 64)

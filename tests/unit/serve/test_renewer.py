@@ -18,6 +18,7 @@ from ptahk.serve.accounts import Accounts
 from ptahk.serve.metrics import Metrics
 from ptahk.serve.renewer import Renewer
 from ptahk.wire import digest
+from ptahk.wire.epoch import Epoch
 from tests.kit.budget import scaled
 from tests.kit.faults import Call, Fate, Faults, FaultyObjects
 from tests.kit.memory import MemoryClock, MemoryObjects
@@ -49,7 +50,7 @@ class Bed:
     def keep(self, number: int, duration_s: int = 90) -> Keep:
         """A Lease as acquired now, and the resource that keeps it."""
         realm = digest.coordination_digest("postgresql", f"db{number}")
-        epoch = digest.Epoch(number + 1, BITS)
+        epoch = Epoch(number + 1, BITS)
         holder = leases.Holder("PtahSchema", "apps", f"db{number}", "u", "0" * 32, "Apply")
         document = leases.new_document(NAMESPACE, realm)
         held = leases.held(document, epoch, HOLDER, holder, duration_s, self.clock.now())

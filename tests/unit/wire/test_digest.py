@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from ptahk.errors import UsageError
 from ptahk.wire import digest as d
+from ptahk.wire.binding import PlanBinding, PolicyBinding
+from ptahk.wire.epoch import Epoch
 
 REALM = d.coordination_digest("postgresql", "production/orders")
-POLICY = d.PolicyBinding(
+POLICY = PolicyBinding(
     apply="OnApproval",
     allow_destructive=True,
     schemas=("public", "app"),
@@ -24,7 +26,7 @@ POLICY = d.PolicyBinding(
     renames=(("a.b", "a.c"),),
     transaction_mode="file",
 )
-BINDING = d.PlanBinding(
+BINDING = PlanBinding(
     resource_uid="11111111-2222-5333-8444-555555555555",
     plan_digest=d.plan_content_digest(b"{}"),
     source_digest=d.source_digest([("schema.sql", "create table t ();")]),
@@ -113,16 +115,16 @@ def test_key_bytes_are_unchanged() -> None:
     assert len({d.coordination_digest("postgres", key) for key in keys}) == len(keys)
 
 
-def _moved(binding: d.PlanBinding) -> list[d.PlanBinding]:
+def _moved(binding: PlanBinding) -> list[PlanBinding]:
     """One copy per field of the binding and of its policy, with only that field changed."""
     other = "sha256:" + "0" * 64
-    changes: list[d.PlanBinding] = []
+    changes: list[PlanBinding] = []
     for field in dataclasses.fields(binding):
         if field.name == "policy":
             continue
         value = 2 if field.name == "protocol_version" else other
         changes.append(dataclasses.replace(binding, **{field.name: value}))
-    for field in dataclasses.fields(d.PolicyBinding):
+    for field in dataclasses.fields(PolicyBinding):
         old = getattr(binding.policy, field.name)
         value = {bool: False, str: "Other", tuple: ()}[type(old)]
         policy = dataclasses.replace(binding.policy, **{field.name: value})
@@ -163,8 +165,8 @@ def test_job_names_fit(word: str) -> None:
 
 @given(st.integers(1, 2**53 - 1), st.integers(0, 2**64 - 1))
 def test_epochs_survive(number: int, bits: int) -> None:
-    epoch = d.Epoch(number, f"{bits:016x}")
-    assert d.Epoch.parse(str(epoch)) == epoch
+    epoch = Epoch(number, f"{bits:016x}")
+    assert Epoch.parse(str(epoch)) == epoch
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_epochs_survive(number: int, bits: int) -> None:
 )  # fmt: skip
 def test_refused_epochs(text: str) -> None:
     with pytest.raises(ValueError, match="epoch"):
-        d.Epoch.parse(text)
+        Epoch.parse(text)
 
 
 def test_digests_are_recognised() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ptahk.errors import UsageError
 from ptahk.wire import canonical, digest, planfile
+from ptahk.wire.binding import PlanBinding, PolicyBinding
 
 FILES = (("a.sql", "create table a ();"), ("b.sql", "create table é ();"))
 PLAN = b'{"statements":[],"version":1}'
@@ -22,7 +23,7 @@ def bundle(files: Any = FILES) -> bytes:
     return gzip.compress(json.dumps(document).encode(), mtime=0)
 
 
-BINDING = digest.PlanBinding(
+BINDING = PlanBinding(
     resource_uid="uid",
     plan_digest=digest.plan_content_digest(PLAN),
     source_digest=digest.source_digest(FILES),
@@ -30,7 +31,7 @@ BINDING = digest.PlanBinding(
     target_identity_digest=digest.target_identity_digest({}),
     observed_state=digest.state_fingerprint([]),
     desired_state=digest.state_fingerprint([1]),
-    policy=digest.PolicyBinding(renames=(("a", "b"),), exclude=("x*",)),
+    policy=PolicyBinding(renames=(("a", "b"),), exclude=("x*",)),
     executor_version="0.1.0",
     protocol_version=1,
 )
@@ -127,4 +128,4 @@ def test_hostile_bytes(data: bytes) -> None:
 
 
 def test_bindings_survive() -> None:
-    assert digest.PlanBinding.of_document(json.loads(json.dumps(BINDING.document()))) == BINDING
+    assert PlanBinding.of_document(json.loads(json.dumps(BINDING.document()))) == BINDING

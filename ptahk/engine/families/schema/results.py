@@ -24,7 +24,7 @@ from ptahk.engine.model.resource import PLAN_KEY
 from ptahk.engine.model.snapshot import Snapshot
 from ptahk.engine.model.source import base64_text, pack, unbase64, unpack
 from ptahk.wire import digest
-from ptahk.wire.digest import PlanBinding, PolicyBinding
+from ptahk.wire.binding import PlanBinding, PolicyBinding
 from ptahk.wire.jobspec import PROTOCOL_VERSION
 
 DRIFT_ITEMS_KEPT = 100

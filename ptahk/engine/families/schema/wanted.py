@@ -15,7 +15,7 @@ from ptahk.engine.model.snapshot import Snapshot
 from ptahk.engine.model.source import decode, unpack
 from ptahk.engine.model.status import Database
 from ptahk.wire import canonical, digest
-from ptahk.wire.digest import PolicyBinding
+from ptahk.wire.binding import PlanBinding, PolicyBinding
 
 OBSERVE, PLAN, APPLY = "Observe", "Plan", "Apply"
 REALM_OPERATIONS = frozenset({PLAN, APPLY, "Prove"})
@@ -285,7 +285,7 @@ def gate(operation: str, s: Snapshot) -> Refusal | None:
 def _edited(plan: Plan) -> Refusal | None:
     """The stored plan still hashes to the fingerprint that a person approved."""
     try:
-        binding = digest.PlanBinding.of_document(plan.spec.binding)
+        binding = PlanBinding.of_document(plan.spec.binding)
     except ValueError:
         binding = None
     if binding is None or digest.plan_fingerprint(binding) != plan.spec.fingerprint:
