@@ -122,8 +122,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"tests left out: {left_out.total()}")
     for reason, number in sorted(left_out.items()):
         terminalreporter.write_line(f"  {number} x {reason}")
-    modelled = _recorded(terminalreporter, "modelled")
-    for line in (*_simulated(terminalreporter), *_crashed(terminalreporter), *modelled):
+    told = (*_recorded(terminalreporter, "modelled"), *_recorded(terminalreporter, "struck"))
+    for line in (*_simulated(terminalreporter), *_crashed(terminalreporter), *told):
         terminalreporter.write_line(line)
 
 

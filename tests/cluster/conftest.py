@@ -12,6 +12,7 @@ import pytest
 from tests.cli.kit import Ptahk
 from tests.cluster.bed import Bed
 from tests.kit import clusters, podbed, servers
+from tests.kit.apiproxy import ApiProxy
 from tests.kit.clusterfixtures import create_namespace
 from tests.kit.clusters import PodCluster
 from tests.kit.controlplane import Cluster
@@ -19,6 +20,7 @@ from tests.kit.podbed import Start
 from tests.kit.presence import present
 from tests.kit.rawapi import ADMINISTRATORS, RawApi, install_crds
 from tests.kit.serving import Served, install
+from tests.kit.theatre import Theatre
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +83,14 @@ def person(town: PodCluster, tmp_path: Path) -> Iterator[podbed.Person]:
     ptahk = Ptahk(tmp_path / "state")
     yield podbed.Person(ptahk, town.plane.kubeconfig("ann", ADMINISTRATORS))
     ptahk.end()
+
+
+@pytest.fixture
+def theatre(
+    town: PodCluster, start: Start, beds: Callable[[], podbed.Bed], person: podbed.Person,
+    tmp_path: Path,
+) -> Iterator[Theatre]:  # fmt: skip
+    """Replicas behind a fault proxy, and resources that stand at a step."""
+    with ExitStack() as every:
+        proxy = every.enter_context(ApiProxy(town.plane, tmp_path))
+        yield Theatre(town, proxy, start, beds, every, person)

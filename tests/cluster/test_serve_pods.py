@@ -1,9 +1,8 @@
-"""``ptahk serve`` with real Pods and a real PostgreSQL: the whole path, and a leader that dies."""
+"""``ptahk serve`` with real Pods and a real PostgreSQL: the whole path."""
 
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -78,32 +77,3 @@ def test_a_changed_config_map_is_applied_without_waiting(start: Start, bed: Bed)
     bed.kubectl("patch", "configmap", "declared", f"--patch={patch}")
     until(lambda: "late" in bed.tables(), "the change", 120)
     bed.ready()
-
-
-@pytest.mark.parametrize("step", ["PersistSnapshot", "DispatchJob", "ConfirmJob", "Settle"])
-def test_a_leader_killed_during_an_apply_is_followed(start: Start, bed: Bed, step: str) -> None:
-    """SIGKILL once a step of the Apply is told; statements run once, the realm is released."""
-    one = start().ready()
-    until(one.leads, "the first to lead")
-    two = start().ready()
-    bed.make()
-
-    def told() -> bool:
-        claims = [line for line in one.lines() if line.get("reason") == "WriteClaim"]
-        if not any(str(line["message"]).startswith("Apply") for line in claims):
-            return False
-        since = claims[-1]["time"]
-        return any(
-            line.get("reason") == step and str(line["time"]) > str(since) for line in one.lines()
-        )
-
-    until(told, f"{step} of the Apply", 180)
-    one.signal(signal.SIGKILL)
-    until(two.leads, "the second to lead")
-    bed.ready()
-    assert bed.tables() == ["items", "orders"]
-    assert bed.jobs().count("apply") == 1, "one Apply Job a claim"
-    assert [state for _, state in bed.ledger()] == ["finished"]
-    status = bed.status()
-    assert "pendingLockRelease" not in status and "pendingObservation" not in status
-    assert two.stop() == 0

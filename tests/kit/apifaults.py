@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -85,13 +85,15 @@ class Rule:
     """A fault, for the requests that fit. All of its conditions have to hold."""
 
     def __init__(
-        self, action: Action, method: str, path: str, client: str | None, times: int | None
-    ) -> None:
+        self, action: Action, method: str, path: str, client: str | None, times: int | None,
+        when: Callable[[Seen], bool] = lambda seen: True,
+    ) -> None:  # fmt: skip
         self.action = action
         self._method = re.compile(method)
         self._path = re.compile(path)
         self._client = client
         self._left = times
+        self._when = when
         self._changed = threading.Condition()
         self._released = False
         self._hits: list[Seen] = []
@@ -99,10 +101,14 @@ class Rule:
 
     def takes(self, seen: Seen) -> bool:
         """Whether the request falls under it; if so it is counted. For the proxy alone."""
+        if self._left == 0 or self._client not in (None, seen.client):
+            return False
+        if not (self._method.fullmatch(seen.method) and self._path.search(seen.path)):
+            return False
+        if not self._when(seen):
+            return False
         with self._changed:
-            if self._left == 0 or (self._client is not None and self._client != seen.client):
-                return False
-            if not (self._method.fullmatch(seen.method) and self._path.search(seen.path)):
+            if self._left == 0:
                 return False
             if self._left is not None:
                 self._left -= 1

@@ -258,14 +258,16 @@ class ApiProxy:
         path: str = "",
         client: str | None = None,
         times: int | None = None,
+        when: Callable[[Seen], bool] = lambda seen: True,
     ) -> Rule:
         """Break the requests that fit, from now on. Older rules are asked first.
 
         :param method: a regular expression for the whole method.
         :param path: one for any part of path and query.
         :param times: how many requests to meet; every one if not given.
+        :param when: what else has to hold of a request; asked only where the others do.
         """
-        made = Rule(action, method, path, client, times)
+        made = Rule(action, method, path, client, times, when)
         with self._lock:
             self._rules.append(made)
         return made

@@ -186,7 +186,7 @@ def bed(town: PodCluster, run: servers.Run, version: int) -> Iterator[Bed]:
     made = Bed(town, create_namespace(town.plane), database, role)
     made.secret()
     yield made
-    made.kubectl("delete", "ptahschema", "--all", "--wait=false")
+    made.api.call("DELETE", resources(SCHEMA, made.namespace))
     database.drop()
 
 

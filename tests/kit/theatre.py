@@ -1,0 +1,209 @@
+"""Resources that are brought to a step of their operation each, and stand there.
+
+The fault proxy holds the leader's write of that step, and lets the leader do nothing more for that
+resource. What happens to leader, Pod or node then happens at exactly that step.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.kit import podbed
+from tests.kit.apifaults import Hang, Refuse, Rule, Seen
+from tests.kit.apiproxy import ApiProxy
+from tests.kit.clusters import PodCluster
+from tests.kit.podbed import Bed, Start
+from tests.kit.rawapi import RawApi
+from tests.kit.serving import GROUPS, IDENTITY, Served
+from tests.kit.waiting import until
+from tests.kit.wiresteps import WRITES, WireSteps
+
+BEFORE = "CREATE TABLE app.orders (id int);"
+AFTER = "CREATE SCHEMA app; CREATE TABLE app.orders (id int, more int);"
+STATEMENT = "Apply statement"
+"""No write of a manager: the Apply's statement runs."""
+RENEWAL = "Apply RenewLease"
+APPROVAL = "Apply ConsumeApproval"
+LEASE = "12s"
+"""Of the leader: a busy machine may not cost it the lead."""
+DEADLINE_S = 60
+ARRIVAL_S = 240
+
+
+@dataclass
+class Standing:
+    """A resource on its way to its step, or there."""
+
+    step: str
+    bed: Bed
+    done: bool
+    """The write of the step is carried out; else it is on its way."""
+    locks: ExitStack
+    hold: Rule | None = None
+    """None: its statement waits for a lock, and no write is held."""
+    version: str = ""
+    """Of the resource as it stood there."""
+
+    def release(self) -> None:
+        """Let it go on: the held write, and everything after it."""
+        if self.hold is not None:
+            self.hold.release()
+
+    def wake(self) -> None:
+        """Have the manager look at it now, however long it wanted to wait."""
+        self.bed.kubectl("annotate", "ptahschema", "db", "--overwrite", "tests/look=now")
+
+
+@dataclass
+class Theatre:
+    """Replicas behind the proxy, and the resources that they work on."""
+
+    town: PodCluster
+    proxy: ApiProxy
+    starting: Start
+    beds: Callable[[], Bed]
+    every: ExitStack
+    person: podbed.Person
+    steps: WireSteps = field(init=False)
+    replicas: list[tuple[str, Served]] = field(default_factory=list)
+    _waiting: dict[str, ExitStack] = field(default_factory=dict)
+    """Namespace → the lock that keeps its statement waiting until its Lease is renewed."""
+
+    def __post_init__(self) -> None:
+        self.steps = WireSteps(RawApi(self.town.plane))
+        self.proxy.rule(Refuse(), when=self._spied)
+
+    def _spied(self, seen: Seen) -> bool:
+        """Name every step; a statement that only waited for a renewal waits no longer."""
+        found = self.steps.of(seen)
+        if found is not None and found[1] == RENEWAL and found[0] in self._waiting:
+            self._waiting.pop(found[0]).close()
+        return False
+
+    def replica(self) -> None:
+        """One more, ready to lead."""
+        client = f"r{len(self.replicas)}"
+        kubeconfig = self.proxy.kubeconfig(client, IDENTITY, GROUPS)
+        self.replicas.append((client, self.starting(kubeconfig=kubeconfig, lease=LEASE).ready()))
+
+    def enter(
+        self, step: str, *, done: bool = True, hold: bool = True, locked: bool = False,
+        renewed: bool = False, deadline_s: int = DEADLINE_S,
+    ) -> Standing:  # fmt: skip
+        """A resource that the latest replica brings as far as this step.
+
+        :param done: see ``Standing``.
+        :param hold: it stops there.
+        :param locked: a lock keeps its statement waiting; else only where the step needs one.
+        :param renewed: that lock goes once the Lease is renewed.
+        """
+        bed, locks = self.beds(), self.every.enter_context(ExitStack())
+        bed.database.run(BEFORE, bed.role)
+        made = Standing(step, bed, done, locks)
+        if locked or step in (STATEMENT, RENEWAL):
+            holding = locks.enter_context(bed.database.connect())
+            locks.enter_context(holding.transaction())
+            holding.execute("LOCK TABLE app.orders IN ACCESS SHARE MODE")
+        if renewed or step == RENEWAL:
+            self._waiting[bed.namespace] = locks
+        if hold and step != STATEMENT:
+            self._hold(made, self.replicas[-1][0])
+        policy = {"apply": "OnApproval" if step == APPROVAL else "Always", "lockTimeout": "10m"}
+        execution = {"activeDeadlineSeconds": deadline_s, "failureRetryInterval": "5s"}
+        bed.make(text=AFTER, interval="0", policy=policy, execution=execution)
+        return made
+
+    def _hold(self, made: Standing, client: str) -> None:
+        namespace = made.bed.namespace
+        wanted = (namespace, made.step)
+
+        def stands(seen: Seen) -> bool:
+            return made.hold is not None and bool(made.hold.hits) and not made.hold.released
+
+        self.proxy.rule(Refuse(), path=f"/namespaces/{namespace}/", client=client, when=stands)
+        made.hold = self.proxy.rule(
+            Hang(done=made.done, outlives=True), client=client, times=1,
+            when=lambda seen: self.steps.of(seen) == wanted,
+        )  # fmt: skip
+
+    def arrive(self, made: Standing) -> None:
+        """Wait until it stands at its step."""
+        if made.step == APPROVAL:
+            self.approve(made.bed)
+        if made.hold is None:
+            until(made.bed.waits, f"the statement in {made.bed.namespace}", ARRIVAL_S)
+        else:
+            wait = made.hold.wait_done if made.done else made.hold.wait_hit
+            try:
+                wait(timeout_s=ARRIVAL_S)
+            except AssertionError:
+                seen = self.steps.seen_of(made.bed.namespace)
+                raise AssertionError(f"no {made.step}: {seen}, {made.bed.status()}") from None
+        made.version = made.bed.stored()["metadata"]["resourceVersion"]
+
+    def approve(self, bed: Bed) -> None:
+        """As a person does, once there is something to approve."""
+        until(lambda: bed.status().get("phase") == "AwaitingApproval", "the plan", ARRIVAL_S)
+        answer = self.person.run("approve", "schema/db", "-n", bed.namespace)
+        assert answer.code == 0, answer
+
+    def strike(self, fault: str) -> None:
+        """Of the leader: ``killed``, ``stopped`` or ``apart``. Returns once the next one leads."""
+        client, leader = self.replicas[-2]
+        if fault == "killed":
+            leader.signal(signal.SIGKILL)
+        elif fault == "stopped":
+            leader.signal(signal.SIGSTOP)
+        else:
+            self.proxy.partition(client)
+        until(self.replicas[-1][1].leads, "the next to lead", 120)
+
+    def heal(self, fault: str) -> None:
+        """Let the old leader go on, which has to end; after a partition without another write."""
+        client, leader = self.replicas[-2]
+        if fault == "killed":
+            leader.wait()
+            return
+        before = self._writes(client)
+        if fault == "stopped":
+            # What it had checked and not yet sent is sent now, and refused: it was overtaken.
+            leader.signal(signal.SIGCONT)
+            assert leader.wait() == 6
+        else:
+            self.proxy.heal(client)
+            assert leader.wait() == 6
+            assert self._writes(client) == before, "it wrote though it led no more"
+
+    def _writes(self, client: str) -> list[str]:
+        seen = self.proxy.seen(method="|".join(WRITES), client=client)
+        return [f"{item.method} {item.path}" for item in seen if "/events" not in item.path]
+
+
+def accounted(bed: Bed, what: Any) -> list[dict[str, Any]]:
+    """It converged, one Job a claim, the statement took effect once, nothing is owed.
+
+    :returns: the Applies of its history, oldest first.
+    """
+    bed.ready()
+    until(lambda: bed.lease() is None and not bed.claim(), f"rest: {what}", 60)
+    status, told = bed.status(), (what, bed.ledger(), bed.history())
+    assert "pendingObservation" not in status and "pendingLockRelease" not in status, told
+    states = [state for _, state in bed.ledger()]
+    assert {"finished", "fenced"}.issuperset(states), told
+    assert len(bed.ledger()) == len({operation for operation, _ in bed.ledger()}), told
+    applies = [entry for entry in bed.history() if entry["type"] == "Apply"]
+    settled = [entry["settled"]["type"] for entry in applies]
+    assert settled.count("Succeeded") == 1, told
+    assert {"Succeeded", "NotStarted", "Failed"}.issuperset(settled), told
+    # What a lock of the test keeps waiting past its deadline ends too, with nothing changed.
+    assert 1 <= states.count("finished") <= 1 + settled.count("Failed"), told
+    assert bed.jobs().count("apply") <= len(applies), f"one Job a claim: {told}"
+    rows = bed.database.rows(
+        "SELECT attname FROM pg_attribute WHERE attrelid = 'app.orders'::regclass AND attnum > 0"
+    )
+    assert sorted(rows) == [("id",), ("more",)], told
+    return applies
