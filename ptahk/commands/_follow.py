@@ -28,11 +28,13 @@ from ptahk.engine.model.fields import FieldError
 from ptahk.engine.model.outcome import load
 from ptahk.engine.model.resource import (
     ACKNOWLEDGE,
+    ACKNOWLEDGED_BY,
     LEASE,
     REQUEST,
     Request,
     RequestType,
     parse_annotation,
+    person_text,
     request_text,
 )
 from ptahk.engine.model.status import Answer, HistoryEntry, Status
@@ -209,8 +211,12 @@ class ClusterDrive:
             self._next()
 
     def annotate(self, annotations: Mapping[str, str]) -> None:
-        """Write annotations on the resource, and nothing else."""
+        """Write annotations on the resource, and nothing else; with a word, whose it is."""
         with store_faults():
+            if ACKNOWLEDGE in annotations:
+                person = self._reader.person()
+                whose = person_text(person.username, person.uid, person.groups)
+                annotations = {**annotations, ACKNOWLEDGED_BY: whose}
             for _ in range(WRITES_MAX):
                 stored = self.resource()
                 if stored is None:

@@ -83,7 +83,8 @@ def _thaw(s: Snapshot) -> Decision | None:
         thawed_operations=operations,
         realm_number=max(s.status.realm_number, frozen.number),
     )  # fmt: skip
-    return Do(WriteStatus("Thaw", thawed, word.reason))
+    told = f"{word.user}: {word.reason}" if word.user else word.reason
+    return Do(WriteStatus("Thaw", thawed, told))
 
 
 def _prune(s: Snapshot) -> Decision | None:

@@ -4,6 +4,7 @@ What a pass reads follows from what is stored, so that a steady resource costs a
 and an undispatched claim sees census, surroundings and inputs afresh each time (C-6.4).
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from ptahk.engine.model.plan import (
 )
 from ptahk.engine.model.resource import (
     ACKNOWLEDGE,
+    ACKNOWLEDGED_BY,
     APPROVAL,
     CONFIG_MAP,
     FINALIZER,
@@ -40,6 +42,7 @@ from ptahk.engine.model.resource import (
     Acknowledge,
     Request,
     parse_annotation,
+    stamped_user,
 )
 from ptahk.engine.model.snapshot import (
     CommonSpec,
@@ -165,6 +168,9 @@ def _resource(ports: Ports, key: Key, family: Family) -> _Resource:
     annotations = metadata.get("annotations") or {}
     request, request_refusal = _annotation(annotations, REQUEST, Request)
     acknowledge, _ = _annotation(annotations, ACKNOWLEDGE, Acknowledge)
+    stamped = stamped_user(annotations.get(ACKNOWLEDGED_BY))
+    if acknowledge is not None and stamped is not None:
+        acknowledge = dataclasses.replace(acknowledge, user=stamped)
     return _Resource(
         document, key, metadata["uid"], spec, refusal, status, request, request_refusal,
         acknowledge,

@@ -5,6 +5,7 @@ with what was built (contract section 3, step 7). The tuples of names below say 
 its Pod and its container consist of and nothing else: admission is rendered from the same names.
 """
 
+import copy
 import hashlib
 import re
 from collections.abc import Mapping
@@ -65,6 +66,16 @@ POD_CONSTANTS: Final[Mapping[str, Any]] = {
     "enableServiceLinks": False,
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
+}
+FAILURE_RULES: Final[tuple[Document, ...]] = (
+    {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}},
+    {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+)
+"""Every failure is the Job's; a drain is one too."""
+CONTAINER_SECURITY: Final[Mapping[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
 }
 KEEP_ANNOTATIONS: Final[Mapping[str, str]] = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -150,7 +161,7 @@ def job(order: JobOrder, settings: PodSettings) -> Document:
         "spec": {
             **JOB_CONSTANTS,
             "activeDeadlineSeconds": backstop_s(order.spec.active_deadline_seconds),
-            "podFailurePolicy": {"rules": _failure_rules()},
+            "podFailurePolicy": {"rules": copy.deepcopy(list(FAILURE_RULES))},
             "template": {
                 "metadata": _template_metadata(order, labels, annotations),
                 "spec": _pod(order, settings),
@@ -165,16 +176,6 @@ def backstop_s(active_deadline_s: int) -> int:
     """The Job's own deadline. It deletes the Pod and its log, so it strikes only long after the
     Pod's, for what never came to run (C-3.7)."""
     return active_deadline_s + min(300, active_deadline_s // 2) + 2 * GRACE_S
-
-
-def _failure_rules() -> list[Document]:
-    return [
-        {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}},
-        {
-            "action": "FailJob",
-            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-        },
-    ]
 
 
 def _template_metadata(
@@ -208,13 +209,7 @@ def _pod(order: JobOrder, settings: PodSettings) -> Document:
         "activeDeadlineSeconds": spec.active_deadline_seconds,
         "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
         "serviceAccountName": execution.get("serviceAccountName") or "default",
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": settings.user,
-            "runAsGroup": settings.user,
-            "fsGroup": settings.user,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(settings.user),
         "containers": [_container(order, settings, mounts)],
         "volumes": volumes,
     }
@@ -227,6 +222,17 @@ def _pod(order: JobOrder, settings: PodSettings) -> Document:
     return pod
 
 
+def pod_security(user: int) -> Document:
+    """Of every operation Pod: numeric, so that the kubelet can prove that it is not root."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": user,
+        "runAsGroup": user,
+        "fsGroup": user,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
 def _container(order: JobOrder, settings: PodSettings, mounts: list[Document]) -> Document:
     container: Document = {
         "name": CONTAINER,
@@ -235,11 +241,7 @@ def _container(order: JobOrder, settings: PodSettings, mounts: list[Document]) -
         "command": [*settings.argv, "--job", JOB_DIRECTORY],
         "env": _environment(order),
         "volumeMounts": mounts,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": copy.deepcopy(dict(CONTAINER_SECURITY)),
         "terminationMessagePath": TERMINATION_PATH,
         "terminationMessagePolicy": "File",
     }

@@ -7,6 +7,7 @@ status}``. A person writes ``spec`` and the annotations below; the engine owns `
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -30,6 +31,10 @@ REQUEST = "ptahk.dev/request"
 """Annotation: a Request as JSON. One at a time; a new id replaces the one before."""
 ACKNOWLEDGE = "ptahk.dev/acknowledge"
 """Annotation: an Acknowledge as JSON."""
+ACKNOWLEDGED_BY = "ptahk.dev/acknowledged-by"
+"""Annotation: who wrote that word, as JSON; on a cluster the API server sees to it (C-12.3)."""
+CHANGED_BY = "ptahk.dev/changed-by"
+"""Annotation: the user who changed the spec last; written by the cluster alone."""
 RESOURCE_UID = "ptahk.dev/resource-uid"
 """Label of plans, approvals and bundles: for finding them, never for identity."""
 
@@ -264,6 +269,7 @@ class Acknowledge:
     frozen: int | None = None
     """Thaw the realm that was frozen over this ledger number (C-6.14)."""
     user: str = ""
+    """Whose; on a cluster what the API server stamped stands above what the client wrote."""
 
 
 def parse_spec(document: Any) -> SchemaSpec:
@@ -280,6 +286,22 @@ def parse_annotation(cls: type[Any], text: str, name: str) -> Any:
     except (ValueError, RecursionError):
         raise FieldError(name, "must be JSON") from None
     return read(cls, value, name)
+
+
+def person_text(username: str, uid: str, groups: Iterable[str]) -> str:
+    """Who writes a word, as the annotation ``ptahk.dev/acknowledged-by`` has it."""
+    told = {"username": username, "uid": uid, "groups": list(groups)}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+
+def stamped_user(text: str | None) -> str | None:
+    """The user of such an annotation; None: there is none, or it cannot be read."""
+    try:
+        found = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    user = found.get("username") if isinstance(found, dict) else None
+    return user if isinstance(user, str) else None
 
 
 def request_text(request: Request) -> str:
