@@ -12,7 +12,7 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import applying, passes, planning, start_up, watching
+from benchmarks import applying, passes, planning, serving, start_up, watching
 from benchmarks._report import Row, table
 
 BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
@@ -21,6 +21,7 @@ BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
     "planning": planning.rows,
     "applying": applying.rows,
     "watching": watching.rows,
+    "serving": serving.rows,
 }
 
 

@@ -16,6 +16,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ptahk.engine.model.job import OPERATION_ID
 from tests.kit import revisions
 from tests.kit.budget import scaled
@@ -84,6 +86,7 @@ def check(made: Standing, fault: str) -> None:
     assert set(jobs) <= {entry["operationId"] for entry in applies}
 
 
+@pytest.mark.timeout(scaled(1800))
 def test_a_leader_is_struck_at_every_step_of_an_apply(
     theatre: Theatre, record_property: Callable[[str, object], None]
 ) -> None:
