@@ -12,7 +12,7 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import applying, passes, planning, serving, start_up, watching
+from benchmarks import applying, passes, planning, reviewing, serving, start_up, watching
 from benchmarks._report import Row, table
 
 BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
@@ -22,6 +22,7 @@ BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
     "applying": applying.rows,
     "watching": watching.rows,
     "serving": serving.rows,
+    "reviewing": reviewing.rows,
 }
 
 

@@ -416,6 +416,12 @@ _ptahk() {
             return ;;
         "serve:--listen")
             return ;;
+        "serve:--webhook-listen")
+            return ;;
+        "serve:--default-tolerations")
+            return ;;
+        "serve:--admission-plugin")
+            return ;;
         "serve:--workers")
             return ;;
         "serve:--leader-lease")
@@ -443,7 +449,7 @@ _ptahk() {
         "release-lock") words="--realm --dry-run --force --operation --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "ledger-sql") words="--engine --grant-to --output -o --quiet -q --verbose -v --no-color --help" ;;
         "crds") words="--output -o --help" ;;
-        "serve") words="--image --image-pull-policy --coordination-namespace --listen --workers --leader-lease --kubeconfig --context --verbose -v --help" ;;
+        "serve") words="--image --image-pull-policy --coordination-namespace --listen --webhook-listen --default-tolerations --admission-plugin --workers --leader-lease --kubeconfig --context --verbose -v --help" ;;
         "completion") words="bash zsh fish --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

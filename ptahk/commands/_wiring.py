@@ -18,6 +18,7 @@ from urllib.parse import quote
 from ptahk.backends.system import SystemClock, SystemEntropy
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import (
+    Admission,
     Clock,
     Document,
     Entropy,
@@ -31,6 +32,7 @@ from ptahk.errors import PtahkError, Refused, UsageError
 
 if TYPE_CHECKING:
     from ptahk.backends.kube.client import Client
+    from ptahk.backends.kube.surroundings import Declared
     from ptahk.backends.local.jobs import LocalJobs
     from ptahk.backends.local.objects import LocalObjects
     from ptahk.engine.model.plan import Approver
@@ -301,13 +303,6 @@ def fencing_world(
         yield World(ports, jobs, None, None)
 
 
-class _Unbuilt:
-    """No guard on operation Pods exists, so no Apply is dispatched (C-12.4)."""
-
-    def missing(self) -> str | None:
-        return "this ptahk has no admission guard: nothing that changes a database is dispatched"
-
-
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """What the manager is told about its cluster."""
@@ -323,7 +318,11 @@ class Cluster:
     election_call_s: float
     """Longest request of the election."""
     unguarded: bool
-    """Dispatch an Apply though nothing guards operation Pods."""
+    """Dispatch though nothing guards operation Pods."""
+    default_tolerations: tuple[int, int] | None = (300, 300)
+    """Seconds of not-ready and unreachable, as the API server adds them; None: it adds none."""
+    plugins: frozenset[str] = frozenset()
+    """Admission plugins of the API server that change Pods and were switched on."""
 
 
 @contextlib.contextmanager
@@ -334,6 +333,7 @@ def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
     :raises PtahkError: the cluster's credentials cannot be used.
     :raises PortError: the cluster cannot be asked who it is.
     """
+    from ptahk.backends.kube import pod
     from ptahk.backends.kube.client import Client
     from ptahk.backends.kube.events import KubeRecorder
     from ptahk.backends.kube.jobs import KubeJobs
@@ -343,6 +343,7 @@ def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
     from ptahk.engine.driver import FAMILIES
     from ptahk.serve.logs import LoggedRecorder
     from ptahk.serve.manager import World as ManagerWorld
+    from ptahk.serve.webhook import READ_S, Guard
 
     path = None if cluster.kubeconfig is None else Path(cluster.kubeconfig)
     clock = SystemClock()
@@ -363,6 +364,7 @@ def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
                 timeout_s=cluster.call_s,
             )
 
+        declared = _declared(cluster)
         passes = client()
         watches = Watches(client(), tuple(FAMILIES))
         recorder = KubeRecorder(client(), clock, identity, uid_of=watches.uid_of)
@@ -374,11 +376,11 @@ def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
             ),
             objects=KubeObjects(passes, timeout_s=cluster.call_s),
             jobs=jobs(passes),
-            surroundings=KubeSurroundings(passes),
+            surroundings=KubeSurroundings(passes, declared=declared),
             clock=clock,
             entropy=SystemEntropy(),
             recorder=LoggedRecorder(recorder),
-            admission=NothingMissing() if cluster.unguarded else _Unbuilt(),
+            admission=_admission(cluster, client(), declared),
             census=watches,
         )
         yield ManagerWorld(
@@ -389,4 +391,30 @@ def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
             watches=watches.make,
             identity=identity,
             events_dropped=lambda: recorder.dropped,
+            guard=Guard(KubeObjects(client(), timeout_s=READ_S), pod.differs, clock),
         )
+
+
+def _admission(cluster: Cluster, over: Client, declared: Declared) -> Admission:
+    """The proof that the guard is in force, over a connection of its own."""
+    from ptahk.backends.kube.admission import KubeAdmission
+    from ptahk.backends.kube.pod import PodSettings
+    from ptahk.backends.kube.surroundings import KubeSurroundings
+
+    if cluster.unguarded:
+        return NothingMissing()
+    return KubeAdmission(
+        over,
+        cluster.coordination_namespace,
+        PodSettings(cluster.image, cluster.image_pull_policy),
+        KubeSurroundings(over, declared=declared),
+        SystemClock(),
+    )
+
+
+def _declared(cluster: Cluster) -> Declared:
+    """What the installation says about its API server."""
+    from ptahk.backends.kube.surroundings import Declared
+
+    not_ready_s, unreachable_s = cluster.default_tolerations or (None, None)
+    return Declared(not_ready_s, unreachable_s, cluster.plugins)

@@ -18,6 +18,10 @@ from ptahk.errors import InternalError, Unreachable, UsageError
 BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:]+)\]|([^\[\]:]*)):(\d{1,5})")
 LEASE_MIN_S, LEASE_MAX_S = 2, 600
+PLUGINS = (
+    "AlwaysPullImages", "ExtendedResourceToleration", "PodNodeSelector", "PodTolerationRestriction",
+)  # fmt: skip
+"""Admission plugins of an API server that are off unless somebody switches them on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,28 @@ class Replica:
             "--listen", metavar="ADDRESS", help="Of /healthz, /readyz and /metrics: HOST:PORT."
         ),
     ] = "0.0.0.0:8080"
+    webhook_listen: Annotated[
+        str,
+        typer.Option(
+            "--webhook-listen", metavar="ADDRESS", help="Of the admission webhook: HOST:PORT."
+        ),
+    ] = "0.0.0.0:9443"
+    default_tolerations: Annotated[
+        str,
+        typer.Option(
+            "--default-tolerations",
+            metavar="SECONDS,SECONDS",
+            help="Not-ready and unreachable, as the API server adds them to Pods; or off.",
+        ),
+    ] = "300,300"
+    admission_plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--admission-plugin",
+            metavar="NAME",
+            help="A plugin of the API server that changes Pods and was switched on; repeatable.",
+        ),
+    ] = None
     workers: Annotated[
         int,
         typer.Option("--workers", metavar="N", min=1, max=64, help="Resources reconciled at once."),
@@ -86,6 +112,8 @@ def serve(told: Replica) -> int:
     """Reconcile resources in the cluster: one replica leads, every replica answers probes."""
     image = by_digest(told.image)
     address = parse_address(told.listen)
+    webhook = parse_address(told.webhook_listen, "webhook-listen")
+    tolerations = parse_tolerations(told.default_tolerations)
     lease_s = lease_duration(told.leader_lease)
 
     from ptahk.commands._drive import store_faults
@@ -105,14 +133,19 @@ def serve(told: Replica) -> int:
         call_s=min(10.0, times.call_s),
         election_call_s=times.retry_s,
         unguarded=told.unguarded_apply,
+        default_tolerations=tolerations,
+        plugins=parse_plugins(told.admission_plugin or []),
     )
     stop = listening()
     with store_faults(), manager_world(cluster, identity()) as world:
         try:
-            manager = Manager(world, Settings(address=address, workers=told.workers, times=times))
+            settings = Settings(address=address, webhook=webhook, workers=told.workers, times=times)
+            manager = Manager(world, settings)
         except OSError as error:
             raise UsageError(
-                f"cannot listen (listen={told.listen}): {error.strerror}", field="listen"
+                f"cannot listen (listen={told.listen}, webhook-listen={told.webhook_listen}): "
+                f"{error.strerror}",
+                field="listen",
             ) from None
         end = manager.run(stop)
     if end == "lost":
@@ -150,14 +183,42 @@ def lease_duration(text: str) -> int:
     return int(seconds)
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def parse_tolerations(text: str) -> tuple[int, int] | None:
+    """Two whole numbers of seconds, or None for ``off``.
+
+    :raises UsageError: it is neither.
+    """
+    if text == "off":
+        return None
+    parts = text.split(",")
+    if len(parts) != 2 or not all(re.fullmatch(r"\d{1,9}", part) for part in parts):
+        raise UsageError(
+            f"neither two numbers of seconds nor off (default-tolerations={text!r})",
+            field="default-tolerations",
+        )
+    return int(parts[0]), int(parts[1])
+
+
+def parse_plugins(names: list[str]) -> frozenset[str]:
+    """:raises UsageError: one of them is not a plugin whose work can be foretold."""
+    for name in names:
+        if name not in PLUGINS:
+            raise UsageError(
+                f"not a plugin that is known here (admission-plugin={name!r})",
+                field="admission-plugin",
+                hint=f"Known are {', '.join(PLUGINS)}.",
+            )
+    return frozenset(names)
+
+
+def parse_address(text: str, field: str = "listen") -> tuple[str, int]:
     """Host and port of ``HOST:PORT``, ``:PORT`` or ``[IPV6]:PORT``.
 
     :raises UsageError: it is none.
     """
     match = ADDRESS.fullmatch(text)
     if match is None or int(match[3]) > 65535:
-        raise UsageError(f"not an address (listen={text!r}): write HOST:PORT", field="listen")
+        raise UsageError(f"not an address ({field}={text!r}): write HOST:PORT", field=field)
     return match[1] or match[2] or "0.0.0.0", int(match[3])
 
 

@@ -68,7 +68,7 @@ REALM: tuple[Gate, ...] = (_alone, _thawed)
 MUTATION: tuple[Gate, ...] = (_clock,)
 """What an earlier reading of the database says: a new reading may say otherwise."""
 GUARD: tuple[Gate, ...] = (_guarded,)
-"""No reading of the database is made for a mutation that may not be dispatched anyway."""
+"""An operation of any kind holds the database's credentials, so none is dispatched unguarded."""
 
 
 def first(s: Snapshot, gates: tuple[Gate, ...]) -> Refusal | None:
@@ -84,7 +84,7 @@ def claim(s: Snapshot, *, realm: bool, mutates: bool) -> Refusal | None:
     """Everything that may refuse a new claim, or an undispatched one.
 
     :param realm: the operation takes the realm Lease: the census and a frozen realm count.
-    :param mutates: it changes user objects: the database's clock and the admission guard count.
+    :param mutates: it changes user objects: the database's clock counts.
     """
-    gates = NEW_CLAIM + (REALM if realm else ()) + (GUARD + MUTATION if mutates else ())
+    gates = NEW_CLAIM + GUARD + (REALM if realm else ()) + (MUTATION if mutates else ())
     return first(s, gates)

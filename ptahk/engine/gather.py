@@ -304,7 +304,7 @@ def _surroundings(ports: Ports, resource: _Resource) -> dict[str, Any] | Refusal
 
 
 def _unguarded(ports: Ports, resource: _Resource) -> str | None:
-    """Wherever a mutation may be claimed or dispatched."""
+    """Wherever an operation may be claimed or dispatched."""
     if not (resource.idle or resource.undispatched is not None):
         return None
     return ports.admission.missing()

@@ -1,9 +1,9 @@
 """``ptahk serve`` from start to end: what starts when, what stops when, and when to give up.
 
-In order: probes and metrics, caches, the election; once elected the renewals, the result reader
-and the workers. It stops in reverse, and gives the lead up only after the workers have stopped
-(D17). A lead that was lost ends the process at once: nothing is waited for, no write is sent
-(C-13.1). Nothing that is in a thread here is needed for safety.
+In order: probes and metrics, the webhook, caches, the election; once elected the renewals, the
+result reader and the workers. It stops in reverse, and gives the lead up only after the workers
+have stopped (D17). A lead that was lost ends the process at once: nothing is waited for, no write
+is sent (C-13.1). Nothing that is in a thread here is needed for safety.
 """
 
 import logging
@@ -21,12 +21,14 @@ from ptahk.serve import reader
 from ptahk.serve.accounts import Accounts
 from ptahk.serve.election import Election
 from ptahk.serve.fenced import FencedJobs, FencedObjects
+from ptahk.serve.guarding import ShownAdmission
 from ptahk.serve.logs import fields
 from ptahk.serve.metrics import Metrics
 from ptahk.serve.probes import Probes
 from ptahk.serve.reconciler import RESYNC_S, Reconciler
 from ptahk.serve.renewer import Renewer
 from ptahk.serve.wakes import Wakes
+from ptahk.serve.webhook import Certificates, Guard, Webhook
 
 LOG = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ Watches = Callable[[Callable[[Key], None]], Mapping[str, Watch]]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything outside the process. Each of the four has connections of its own."""
+    """Everything outside the process. Each of the first four has connections of its own."""
 
     ports: Ports
     """Of the passes."""
@@ -79,6 +81,10 @@ class World:
     """Of this process, among the replicas; never used twice."""
     events_dropped: Callable[[], int] = lambda: 0
     """How many Events could not be sent so far."""
+    guard: Guard | None = None
+    """What the webhook judges by, over connections of its own; None: no webhook is served."""
+    certificates: Certificates | None = None
+    """The webhook's; None: no webhook is served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,8 @@ class Settings:
 
     address: tuple[str, int] = ("0.0.0.0", 8080)
     """Of probes and metrics."""
+    webhook: tuple[str, int] = ("0.0.0.0", 9443)
+    """Where the admission webhook answers."""
     workers: int = 8
     renewers: int = 4
     times: Times = field(default_factory=Times)
@@ -104,7 +112,7 @@ class Settings:
 class Manager:
     """One replica.
 
-    :raises OSError: the address of the probes cannot be had.
+    :raises OSError: the address of the probes or of the webhook cannot be had.
     """
 
     def __init__(
@@ -125,6 +133,7 @@ class Manager:
             world.ports,
             objects=FencedObjects(world.ports.objects, leading),
             jobs=FencedJobs(world.ports.jobs, leading),
+            admission=ShownAdmission(world.ports.admission, self.metrics.guarded),
         )
         self.reconciler = Reconciler(ports, world.result_jobs, self.metrics, families)
         self.renewer = Renewer(
@@ -136,6 +145,11 @@ class Manager:
         self.metrics.caches.read = self._cache_states
         self.metrics.caches.events_dropped = world.events_dropped
         self.probes = Probes(settings.address, self.metrics.registry, self.unhealthy, self.unready)
+        self.webhook: Webhook | None = None
+        if world.guard is not None and world.certificates is not None:
+            self.webhook = Webhook(
+                settings.webhook, world.certificates, world.guard, self.metrics.reviewed
+            )
         self._noting = threading.Lock()
         self._failed = False
         self._elected = False
@@ -148,6 +162,9 @@ class Manager:
         """Serve until ``stop`` is set, the lead is lost, or a thread fails."""
         self.probes.start()
         LOG.info("probes and metrics are served", extra=fields(port=self.probes.port))
+        if self.webhook is not None:
+            self.webhook.start()
+            LOG.info("the webhook is served", extra=fields(port=self.webhook.port))
         for watch in self._watches.values():
             watch.start()
         self._start("sync", 1, self._sync)
@@ -215,6 +232,8 @@ class Manager:
         self.metrics.leader.set(0)
         for watch in self._watches.values():
             watch.stop()
+        if self.webhook is not None:
+            self.webhook.stop()
         self.probes.stop()
 
     def _drain(self) -> None:
@@ -325,6 +344,8 @@ class Manager:
                 wrong.append(f"the cache of {kind} is not synced")
             elif watch.age_s() > self._settings.fresh_s:
                 wrong.append(f"the cache of {kind} is {watch.age_s():.0f} s old")
+        if self.webhook is not None:
+            wrong += self.webhook.unready()
         return wrong
 
     def _cache_states(self) -> list[tuple[str, float, int]]:

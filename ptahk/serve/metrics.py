@@ -129,9 +129,23 @@ class Metrics:
         )
         self.reads = count("ptahk_result_reads_total", "Reads of results by result.", "result")
         self.reads_running = show("ptahk_result_reads_running", "Reads of results under way.")
+        self.guarded = show(
+            "ptahk_admission_in_force", "1 while the guard refuses what no claim asked for."
+        )
+        self.reviews = count(
+            "ptahk_admission_reviews_total", "Reviews of the webhook by verdict.", "kind", "verdict"
+        )
+        self.review_seconds = measure(
+            "ptahk_admission_review_seconds", "Duration of a review.", SHORT_S
+        )
         self.stall = show(
             "ptahk_stall_seconds", "Lateness of the last election round: how long we stood still."
         )
+
+    def reviewed(self, kind: str, verdict: str, seconds: float) -> None:
+        """The webhook answered a review."""
+        self.reviews.labels(kind, verdict).inc()
+        self.review_seconds.observe(seconds)
 
 
 def names(metrics: Metrics) -> dict[str, str]:

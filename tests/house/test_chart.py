@@ -28,21 +28,24 @@ def test_what_is_dangerous_is_not_there() -> None:
     granted = {
         (name, verb) for rule in rules() for name in rule["resources"] for verb in rule["verbs"]
     }
-    assert {verb for name, verb in granted if name.startswith("pods")} == {"get", "list"}
+    assert {verb for name, verb in granted if name.startswith("pods/")} == {"get"}
+    assert {verb for name, verb in granted if name == "pods"} == {"get", "list", "create"}
     assert {verb for name, verb in granted if name == "jobs"} & {"delete", "update"} == set()
     assert {verb for name, verb in granted if name == "leases"} == {"get", "create", "update"}
     assert {verb for name, verb in granted if name == "ptahapprovals"} == {"get", "list", "watch"}
     assert not any("exec" in name or "attach" in name for name, _ in granted)
 
 
-def test_leases_are_granted_in_one_namespace_alone() -> None:
-    holders = [
-        document["kind"]
+def test_leases_and_pods_to_try_with_are_granted_in_one_namespace_alone() -> None:
+    found = [
+        (document["kind"], rule)
         for document in documents("rbac.yaml")
         for rule in document.get("rules", ())
-        if "leases" in rule["resources"]
     ]
-    assert holders == ["Role"]
+    assert [kind for kind, rule in found if "leases" in rule["resources"]] == ["Role"]
+    makers = [kind for kind, rule in found if rule["resources"] == ["pods"]
+              and "create" in rule["verbs"]]  # fmt: skip
+    assert makers == ["Role"]
     assert LEASE_NAME == "ptahk-manager", "the name that the page of operations gives"
 
 

@@ -46,7 +46,9 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _builder(subject: x509.Name, issuer: x509.Name) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, life: datetime.timedelta = _LIFE
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -54,7 +56,7 @@ def _builder(subject: x509.Name, issuer: x509.Name) -> x509.CertificateBuilder:
         .issuer_name(issuer)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _LIFE)
+        .not_valid_after(now + life)
     )
 
 
@@ -110,21 +112,26 @@ class Authority:
         subject = x509.Name([*organisations, common])
         return self._issue(subject, [], ExtendedKeyUsageOID.CLIENT_AUTH, name or f"client-{user}")
 
-    def server(self, name: str, hosts: Sequence[str]) -> Pair:
-        """A server certificate for host names and addresses."""
+    def server(self, name: str, hosts: Sequence[str], life: datetime.timedelta = _LIFE) -> Pair:
+        """A server certificate for host names and addresses.
+
+        :param life: from now; negative: it has ended.
+        """
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        return self._issue(subject, hosts, ExtendedKeyUsageOID.SERVER_AUTH, f"server-{name}")
+        use = ExtendedKeyUsageOID.SERVER_AUTH
+        return self._issue(subject, hosts, use, f"server-{name}", life)
 
     def _issue(
-        self, subject: x509.Name, hosts: Sequence[str], use: x509.ObjectIdentifier, name: str
-    ) -> Pair:
+        self, subject: x509.Name, hosts: Sequence[str], use: x509.ObjectIdentifier, name: str,
+        life: datetime.timedelta = _LIFE,
+    ) -> Pair:  # fmt: skip
         issuer = x509.load_pem_x509_certificate(self.certificate.read_bytes())
         issuer_key = load_pem_private_key(self.key.read_bytes(), None)
         assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
         builder = (
-            _builder(subject, issuer.subject)
+            _builder(subject, issuer.subject, life)
             .public_key(key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)

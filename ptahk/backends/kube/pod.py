@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from ptahk.engine.admission.review import NAME_PREFIX as NAME_PREFIX
+from ptahk.engine.admission.review import OPERATION as OPERATION
 from ptahk.engine.model.job import INTENT, POD_JOB_BYTES_MAX
 from ptahk.engine.ports import Document, Invalid, JobOrder
 from ptahk.wire import canonical, jobspec
 
-NAME_PREFIX: Final = "ptahk-op-"
-"""Reserved: admission tells operation Jobs and Pods by it (C-12.1)."""
 NAME_MAX: Final = 57
 """Above it a Pod's name loses its dash (C-3.1)."""
 CONTAINER: Final = "runner"
 TTL_S: Final = 300
-OPERATION: Final = "ptahk.dev/operation"
-"""Annotation: family and operation, as ``schema/Apply``."""
 SHAPE: Final = "ptahk.dev/shape"
 """Annotation of the Job: digest of everything that was built (``shape_digest``)."""
 CLAIM_ANNOTATIONS: Final = (

@@ -193,6 +193,8 @@ def _approval(s: Snapshot, claim: Claim) -> Decision | None:
 
 def _dispatch(s: Snapshot, family: Family, claim: Claim) -> Decision:
     """Steps 5 and 6: the mark and the one create, in one pass of one process."""
+    if claim.type == PROVE and s.unguarded is not None:
+        return _postponed(s, Refusal("NoAdmission", s.unguarded))
     if claim.type == PROVE and (s.inputs is None or family.gate(PROVE, s) is not None):
         # Its declaration is gone or damaged. Fence and ledger need none, and settle the Apply
         # (C-6.13); only whether the database has converged is not said then.
@@ -264,6 +266,15 @@ def _impossible(s: Snapshot, claim: Claim, refusal: Refusal, *, again: bool = Fa
         return discard(s, claim, refusal.message, refusal)
     status = dataclasses.replace(s.status, active_operation=None)
     status = proof_failed(status, s, owed, refusal, exit_code=None, definite=True)
+    return Do(WriteStatus("DiscardClaim", status, refusal.message))
+
+
+def _postponed(s: Snapshot, refusal: Refusal) -> Decision:
+    """A proof is never dropped: its claim is made again until it can be dispatched (C-12.4)."""
+    owed = s.status.pending_observation
+    assert owed is not None, "a proof is claimed for what is owed"
+    status = dataclasses.replace(s.status, active_operation=None)
+    status = proof_failed(status, s, owed, refusal, exit_code=None, definite=False)
     return Do(WriteStatus("DiscardClaim", status, refusal.message))
 
 

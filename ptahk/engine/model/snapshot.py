@@ -114,7 +114,7 @@ class Snapshot:
     result: Collected | None
     surroundings: Mapping[str, Any] | Refusal | None
     unguarded: str | None
-    """Why no mutation may be dispatched now: admission is not in force (C-12.4)."""
+    """Why nothing may be dispatched now: admission is not in force (C-12.4)."""
     plan: Plan | None
     plan_refusal: Refusal | None
     approvals: tuple[Approval, ...]

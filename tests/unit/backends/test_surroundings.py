@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ptahk.backends.kube.client import Client
-from ptahk.backends.kube.surroundings import KubeSurroundings
+from ptahk.backends.kube.surroundings import NODE_SELECTOR, TOLERATIONS, Declared, KubeSurroundings
 from ptahk.engine.ports import PortError, Refusal
 from ptahk.wire import digest
 from tests.kit.loopback import Reply, Request, loopback
@@ -20,6 +20,7 @@ class Cluster:
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, dict[str, Any]]] = {
             "serviceaccounts": {}, "limitranges": {}, "runtimeclasses": {}, "priorityclasses": {},
+            "namespaces": {},
         }  # fmt: skip
         self.add("serviceaccounts", "default")
         self.broken = ""
@@ -53,9 +54,13 @@ class Bed:
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self.cluster = Cluster()
         server = stack.enter_context(loopback(self.cluster))
-        client = Client.load(server.kubeconfig(folder, {}), None)
-        stack.callback(client.close)
-        self.surroundings = KubeSurroundings(client)
+        self.client = Client.load(server.kubeconfig(folder, {}), None)
+        stack.callback(self.client.close)
+        self.surroundings = KubeSurroundings(self.client)
+
+    def declare(self, **declared: Any) -> None:
+        """Another API server."""
+        self.surroundings = KubeSurroundings(self.client, declared=Declared(**declared))
 
     def snapshot(self, **execution: Any) -> dict[str, Any]:
         found = self.surroundings.snapshot("team", execution)
@@ -80,13 +85,13 @@ def named(name: str) -> dict[str, str]:
 
 def test_without_anything_special_it_is_small(bed: Bed) -> None:
     assert bed.snapshot() == {
-        "version": 1,
+        "version": 2,
         "serviceAccount": named("default") | {"imagePullSecrets": []},
         "limitRanges": [],
         "defaults": {"limits": {}, "requests": {}},
         "runtimeClass": None,
         "priorityClass": None,
-        "admission": {},
+        "admission": {"notReadySeconds": 300, "unreachableSeconds": 300},
         "execution": digest.input_fingerprint("execution", {}),
     }
 
@@ -107,7 +112,8 @@ def test_everything_that_is_named_is_in_it(bed: Bed) -> None:
     assert found["limitRanges"] == [named("small")]
     assert found["defaults"] == {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m"}}
     assert found["runtimeClass"] == named("gvisor") | {
-        "handler": "runsc", "overhead": {"memory": "120Mi"}, "nodeSelector": {"sandbox": "yes"},
+        "handler": "runsc", "scheduling": True, "overhead": {"memory": "120Mi"},
+        "nodeSelector": {"sandbox": "yes"},
         "tolerations": [{"key": "sandbox"}],
     }  # fmt: skip
     assert found["priorityClass"] == named("high") | {
@@ -192,6 +198,46 @@ def test_a_runtime_class_for_other_nodes_is_refused(bed: Bed) -> None:
     found = bed.refusal(runtimeClassName="gvisor", nodeSelector={"sandbox": "no"})
     assert "gvisor" in found.message and "sandbox" in found.message
     assert bed.snapshot(runtimeClassName="gvisor", nodeSelector={"sandbox": "yes"})
+
+
+def test_a_request_above_the_limit_that_a_limit_range_sets_is_refused(bed: Bed) -> None:
+    bed.cluster.limit("small", default={"memory": "1Gi"})
+    found = bed.refusal(resources={"requests": {"memory": "1025Mi"}})
+    assert found.field == "spec.execution.resources" and "small" in found.message
+    assert bed.snapshot(resources={"requests": {"memory": "1024Mi"}})
+
+
+def test_what_the_installation_declares_is_in_it_and_moves_the_digest(bed: Bed) -> None:
+    before = digest.admission_snapshot_digest(bed.snapshot())
+    bed.declare(not_ready_s=5, unreachable_s=None, plugins=frozenset({"AlwaysPullImages"}))
+    found = bed.snapshot()
+    assert found["admission"] == {
+        "notReadySeconds": 5, "unreachableSeconds": None, "alwaysPullImages": True,
+    }  # fmt: skip
+    assert digest.admission_snapshot_digest(found) != before
+
+
+def test_what_plugins_add_in_a_namespace_is_in_it(bed: Bed) -> None:
+    bed.declare(plugins=frozenset({"PodNodeSelector", "PodTolerationRestriction"}))
+    place = bed.cluster.add("namespaces", "team")
+    assert bed.snapshot()["admission"]["nodeSelector"] == {}
+    assert bed.snapshot()["admission"]["namespaceTolerations"] == []
+    place["metadata"]["annotations"] = {
+        NODE_SELECTOR: "disk=fast, zone=a", TOLERATIONS: '[{"operator": "Exists"}]',
+    }  # fmt: skip
+    found = bed.snapshot()["admission"]
+    assert found["nodeSelector"] == {"disk": "fast", "zone": "a"}
+    assert found["namespaceTolerations"] == [{"operator": "Exists"}]
+    assert "zone" in bed.refusal(nodeSelector={"zone": "b"}).message
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"), [(NODE_SELECTOR, "nonsense"), (TOLERATIONS, "{}"), (TOLERATIONS, "x")]
+)
+def test_what_a_plugin_could_not_read_is_refused(bed: Bed, annotation: str, text: str) -> None:
+    bed.declare(plugins=frozenset({"PodNodeSelector", "PodTolerationRestriction"}))
+    bed.cluster.add("namespaces", "team")["metadata"]["annotations"] = {annotation: text}
+    assert annotation in bed.refusal().message
 
 
 @pytest.mark.parametrize("plural", ["serviceaccounts", "limitranges", "priorityclasses"])

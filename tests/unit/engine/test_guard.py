@@ -1,4 +1,4 @@
-"""Without the admission guard no Apply is claimed or dispatched; everything else goes on."""
+"""Without the admission guard nothing is claimed or dispatched, and a proof stays owed."""
 
 import dataclasses
 
@@ -36,15 +36,37 @@ def test_an_apply_that_is_asked_for_is_refused_before_any_job() -> None:
     assert s.answer().outcome == "Succeeded"
 
 
-def test_resources_that_act_by_themselves_plan_and_wait() -> None:
+def test_resources_that_act_by_themselves_wait() -> None:
     s = scenario("a", automatic=True, certain=False, policy={"apply": "Always"})
     switch = Switch()
     process = guarded(s.process(), switch)
     process.settle(patience_s=300)
-    created = [order.spec.operation for order in s.world.jobs.created]
-    assert created == ["Plan"], "no reading is made for an Apply that may not be dispatched"
+    assert s.world.jobs.created == []
     status = s.status()
     assert (status.phase, status.conditions[2].reason) == ("Blocked", "NoAdmission")
+    assert status.active_operation is None
+    switch.why = None
+    process.settle(patience_s=300)
+    assert s.status().phase == "InSync"
+
+
+def test_a_proof_is_kept_and_made_when_the_guard_is_back() -> None:
+    s = scenario("a", automatic=True, certain=False, policy={"apply": "Always"})
+    switch = Switch()
+    switch.why = None
+    process = guarded(s.process(), switch)
+    for _ in range(100):
+        process.step()
+        if s.status().pending_observation is not None:
+            break
+        s.world.jobs.run_all()
+    switch.why = "gone"
+    process.settle(patience_s=300)
+    status = s.status()
+    owed = status.pending_observation
+    assert owed is not None and owed.reason == "NoAdmission" and owed.attempts > 1
+    assert "Prove" not in [order.spec.operation for order in s.world.jobs.created]
+    assert s.holder() is not None, "the realm is kept"
     switch.why = None
     process.settle(patience_s=300)
     assert s.status().phase == "InSync"

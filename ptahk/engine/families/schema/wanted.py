@@ -67,9 +67,6 @@ def _requested(s: Snapshot, request: Request) -> Proposal | Refusal:
     if request.type == "apply" and s.plan is None:
         missing = Refusal("PlanMissing", f"plan {request.plan} does not exist here")
         return s.plan_refusal or missing
-    unguarded = gates.first(s, gates.GUARD)
-    if unguarded is not None:
-        return unguarded
     if not _fresh(s, request.id) or _outdated_refusal(s, request.id):
         inputs = observe_inputs(s, declaration=False, preflight=True)
         return Proposal(OBSERVE, inputs, request.id)
@@ -114,9 +111,6 @@ def _automatic(s: Snapshot) -> Proposal | Refusal | Later | None:
     if moved and seen is not None and seen["time"] > plan["time"]:
         return Proposal(PLAN, inputs)
     if plan["statements"] and s.plan is not None and _may_apply(s, s.plan):
-        unguarded = gates.first(s, gates.GUARD)
-        if unguarded is not None:
-            return unguarded
         if not _fresh(s, None):
             return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=True))
         return Proposal(APPLY, apply_inputs(s, s.plan))
