@@ -6,6 +6,8 @@ PYTHON_IN := .venv/bin/python
 # Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
 # Without it each test runs on the versions that it names.
 PG ?=
+# Which makes of the MySQL family: MY=mysql or MY=mariadb. Without it both.
+MY ?=
 # SUBSET=1 leaves out, and counts, tests whose server or input is not here. Else they fail.
 SUBSET ?= $(PTAHK_TEST_SUBSET)
 # How many times the usual number of random cases and kills.
@@ -21,9 +23,9 @@ STATES ?= 0
 # More for pytest, for example: make suites TESTS=tests/unit ARGS='-k frame -x'
 TESTS ?= tests
 ARGS ?=
-PYTEST = $(PYTHON_IN) -m pytest --budget $(BUDGET) $(if $(PG),--pg $(PG))
+PYTEST = $(PYTHON_IN) -m pytest --budget $(BUDGET) $(if $(PG),--pg $(PG)) $(if $(MY),--my $(MY))
 
-export PG
+export PG MY
 export PTAHK_TEST_SUBSET := $(SUBSET)
 
 help: ## Say what there is

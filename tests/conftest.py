@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit import budget, clusters, databases, servers
+from tests.kit import budget, clusters, databases, mydatabases, myservers, servers
 from tests.kit.clusterfixtures import (
     api_proxy,
     cluster,
@@ -23,6 +23,7 @@ from tests.kit.clusterfixtures import (
 )
 from tests.kit.corpora import corpora as find_corpora
 from tests.kit.installs import VERSIONS
+from tests.kit.myinstalls import MAKES
 from tests.kit.presence import present
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
 
 DEFAULT_VERSIONS = (18,)
 PG_ENV = "PTAHK_TEST_PG"
+MY_ENV = "PTAHK_TEST_MY"
+_MAKE_NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
 
 _keeper = pytest.StashKey[subprocess.Popen[bytes]]()
 
@@ -46,13 +49,19 @@ settings.load_profile("ptahk")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--pg`` and ``--budget``."""
+    """Add ``--pg``, ``--my`` and ``--budget``."""
     group = parser.getgroup("ptahk")
     group.addoption(
         "--pg",
         default=os.environ.get(PG_ENV),
         help="PostgreSQL versions for every test that needs one, for example 15,17,18 or 'all' "
         f"(default: what the test names, else {DEFAULT_VERSIONS[0]}; also {PG_ENV})",
+    )
+    group.addoption(
+        "--my",
+        default=os.environ.get(MY_ENV),
+        help=f"makes of the MySQL family for every test that needs one (default: "
+        f"{','.join(MAKES)}; also {MY_ENV})",
     )
     group.addoption(
         "--budget",
@@ -73,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _forget_the_user(folder: Path) -> None:
     """Keep the user's own settings out of the tests, and the tests out of the user's state."""
     for name in list(os.environ):
-        if name.startswith("PG") or name in ("DATABASE_URL", "PTAHK_STATE", "NO_COLOR"):
+        if name.startswith(("PG", "MYSQL")) or name in ("DATABASE_URL", "PTAHK_STATE", "NO_COLOR"):
             del os.environ[name]
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
 
@@ -95,8 +104,20 @@ def pg_versions(config: pytest.Config, marker: pytest.Mark | None) -> list[int]:
     return list(marker.args) if marker else list(DEFAULT_VERSIONS)
 
 
+def my_makes(config: pytest.Config) -> list[str]:
+    """The makes that a test of the MySQL family runs on: ``--my``, else all."""
+    asked = config.getoption("--my")
+    chosen = asked.split(",") if asked else list(MAKES)
+    for name in chosen:
+        if name not in MAKES:
+            raise pytest.UsageError(f"--my: {name!r} is not one of {', '.join(MAKES)}")
+    return chosen
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that uses ``postgres`` once per version."""
+    """Run a test that uses ``postgres`` once per version, one of ``myserver`` once per make."""
+    if "my_make" in metafunc.fixturenames:
+        metafunc.parametrize("my_make", my_makes(metafunc.config), scope="session")
     if "postgres_version" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("pg")
         versions = pg_versions(metafunc.config, marker)
@@ -110,13 +131,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ran: Counter[str] = Counter()
     for outcome in ("passed", "failed"):
         for report in terminalreporter.getreports(outcome):
-            ran.update(re.findall(r"\bpg\d+\b", report.nodeid.partition("[")[2])[:1])
+            chosen = report.nodeid.partition("[")[2]
+            ran.update(re.findall(r"\bpg\d+\b", chosen)[:1])
+            ran.update(re.findall(r"\b(?:mysql|mariadb)\b", chosen)[:1])
     left_out: Counter[str] = Counter()
     for report in terminalreporter.getreports("skipped"):
         left_out[report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"] += 1
     terminalreporter.section("ptahk")
     servers_used = ", ".join(f"{ran[f'pg{v}']} on PostgreSQL {v}" for v in VERSIONS)
     terminalreporter.write_line(f"tests with a server: {servers_used}")
+    for make, name in _MAKE_NAMES.items():
+        version = myservers.version_used(servers.current(), make)
+        used = f"{ran[make]} on {name} {version}" if version else f"{name} not used"
+        terminalreporter.write_line(f"tests with a server: {used}")
     kubernetes = clusters.version_used(servers.current())
     terminalreporter.write_line(f"cluster: Kubernetes {kubernetes or 'not used'}")
     terminalreporter.write_line(f"tests left out: {left_out.total()}")
@@ -188,6 +215,28 @@ def pgbouncer(server_run: servers.Run, postgres: servers.Server) -> servers.Pool
 def database(postgres: servers.Server) -> Iterator[databases.Database]:
     """A fresh database on ``postgres``; ``database.role(...)`` makes ordinary roles for it."""
     made = databases.create(postgres)
+    yield made
+    made.drop()
+
+
+@pytest.fixture(scope="session")
+def myserver(server_run: servers.Run, my_make: str) -> myservers.MyServer:
+    """A shared MySQL or MariaDB server. A test may not stop it or kill any thread but its own."""
+    return present(lambda: myservers.shared(server_run, my_make))
+
+
+@pytest.fixture
+def own_myserver(server_run: servers.Run, my_make: str) -> Iterator[myservers.MyServer]:
+    """A server of this test alone, which it may kill; ``myservers.restart`` brings it back."""
+    server = present(lambda: myservers.start(server_run, my_make))
+    yield server
+    myservers.stop(server)
+
+
+@pytest.fixture
+def mydatabase(myserver: myservers.MyServer) -> Iterator[mydatabases.MyDatabase]:
+    """A fresh database on ``myserver``; ``mydatabase.account(...)`` makes accounts for it."""
+    made = mydatabases.create(myserver)
     yield made
     made.drop()
 

@@ -144,6 +144,12 @@ def _url(spec: JobSpec, name: str, required: bool = True) -> str | None:
     except KeyError:
         user = None
     parsed = dsn.read(url, engine=spec.engine, os_user=user)
+    if spec.engine != "postgresql":
+        raise UsageError(
+            f"engine not supported yet (engine={spec.engine}): only PostgreSQL targets are",
+            reason="EngineNotSupported",
+            field="engine",
+        )
     import psycopg.conninfo
 
     try:

@@ -1,9 +1,10 @@
 """Database URL → target identity (C-8). Nothing connects, and nothing is read from the machine.
 
-The identity names the route that libpq will take and what will be in force on it, with libpq's
-defaults filled in; the caller scrubs ``PG*`` from the environment so that these are the defaults.
-``agrees`` compares this reading with libpq's own (``psycopg.conninfo.conninfo_to_dict``), and the
-executor refuses any difference. One URL has one reading here or none: see ``uri``.
+The identity names the route that the driver will take and what will be in force on it, with its
+defaults filled in; the caller scrubs ``PG*`` and ``MYSQL*`` from the environment so that these are
+the defaults. Here are PostgreSQL's URLs, and the way to those of MySQL (``mydsn``). ``agrees``
+compares this reading with libpq's own (``psycopg.conninfo.conninfo_to_dict``), and the executor
+refuses any difference. One URL has one reading here or none: see ``uri``.
 
 Whether a name is bound, excluded, or refused is a table below. A name that stands in no table is
 refused: a parameter that we do not know could move the target.
@@ -11,17 +12,13 @@ refused: a parameter that we do not know could move the target.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from ptahk.errors import UsageError
 from ptahk.wire import uri
-from ptahk.wire.digest import (
-    EngineFamily,
-    TargetIdentityDigest,
-    engine_family,
-    target_identity_digest,
-)
+from ptahk.wire.digest import engine_family
+from ptahk.wire.target import DatabaseUrl, TargetIdentity
+
+__all__ = ["DatabaseUrl", "TargetIdentity", "agrees", "identify", "read"]
 
 DEFAULT_PORT = 5432
 NAME_BYTES_MAX = 63
@@ -127,100 +124,20 @@ _SETTING = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]{0,62})=(.*)", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
-class TargetIdentity:
-    """The route of one database URL and what is in force on it. Holds no secret.
-
-    :ivar socket: ``host`` is the directory of a Unix socket, not a name or an address.
-    :ivar user: as in the URL, or the operating-system user that libpq falls back to.
-    :ivar security: transport and authentication policy, defaults filled in.
-    :ivar session: options that the session starts with, ``role`` and ``search_path`` apart.
-    :ivar excluded: names of the given parts that are not bound (C-8.2).
-    :ivar normalised: names of the given parts that were brought to one spelling (C-8.3).
-    """
-
-    engine: EngineFamily
-    socket: bool
-    host: str
-    port: int
-    database: str
-    user: str
-    role: str | None
-    search_path: str | None
-    security: tuple[tuple[str, str], ...]
-    session: tuple[tuple[str, str], ...]
-    excluded: tuple[str, ...] = field(default=(), compare=False)
-    normalised: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def bound(self) -> dict[str, Any]:
-        """The JSON document that the digest covers."""
-        return {
-            "engine": self.engine,
-            "transport": "socket" if self.socket else "tcp",
-            "host": self.host,
-            "port": self.port,
-            "database": self.database,
-            "user": self.user,
-            "role": self.role,
-            "searchPath": self.search_path,
-            "security": dict(self.security),
-            "session": dict(self.session),
-        }
-
-    @property
-    def digest(self) -> TargetIdentityDigest:
-        """C-8.1's digest."""
-        return target_identity_digest(self.bound)
-
-    @property
-    def local_key(self) -> str:
-        """The coordination key of a local run that was given none (C-14.5)."""
-        host = f"[{self.host}]" if ":" in self.host and not self.socket else self.host
-        return f"local:{host}:{self.port}/{self.database}"
-
-
-class DatabaseUrl:
-    """A URL that was read: its identity, and what libpq must understand by it.
-
-    Holds the password, so its repr shows the identity alone.
-    """
-
-    __slots__ = ("_understood", "identity")
-
-    def __init__(self, identity: TargetIdentity, understood: Mapping[str, str]) -> None:
-        self.identity = identity
-        self._understood = dict(understood)
-
-    def __repr__(self) -> str:
-        return f"DatabaseUrl({self.identity!r})"
-
-    def disagreements(self, conninfo: Mapping[str, Any]) -> list[str]:
-        """Names of the parts that libpq understands differently; empty where it agrees.
-
-        :param conninfo: ``psycopg.conninfo.conninfo_to_dict(url)``.
-        """
-        theirs = {name: str(value) for name, value in conninfo.items() if value is not None}
-        names = self._understood.keys() | theirs.keys()
-        return sorted(name for name in names if self._understood.get(name) != theirs.get(name))
-
-
 def read(url: str, *, engine: str, os_user: str | None = None) -> DatabaseUrl:
     """Read a database URL strictly.
 
     :param engine: of the resource; the URL's scheme must belong to it.
     :param os_user: name of the user that the operation's process runs as. libpq falls back to
-        it, so a URL without a user is bound to it, and refused where the caller passes None.
+        it, so a URL without a user is bound to it, and refused where the caller passes None. A
+        MySQL URL always names its user.
     :raises UsageError: the URL has no single meaning, or breaks a rule of C-8.5. The message
         never quotes a part of it.
     """
-    family = engine_family(engine)
-    if family != "postgresql":
-        raise UsageError(
-            f"engine not supported yet (engine={engine}): only PostgreSQL targets are",
-            reason="EngineNotSupported",
-            field="engine",
-        )
+    if engine_family(engine) == "mysql":
+        from ptahk.wire import mydsn  # late: most runs never need it
+
+        return mydsn.read(url)
     parts = uri.split(url)
     if parts.scheme not in ("postgres", "postgresql"):
         raise uri.refuse(

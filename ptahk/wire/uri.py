@@ -57,7 +57,9 @@ def split(url: str) -> Parts:
     _refuse_characters(url)
     match = _SCHEME.fullmatch(url)
     if match is None:
-        raise refuse("scheme", "it does not begin with postgresql:// or another SCHEME://")
+        raise refuse(
+            "scheme", "it does not begin with postgresql://, mysql:// or another SCHEME://"
+        )
     scheme, rest = match.groups()
     authority = re.split(r"[/?]", rest, maxsplit=1)[0]
     if "@" in rest[len(authority) :] or authority.count("@") > 1:

@@ -138,9 +138,15 @@ def test_an_escape_sequence_does_not_reach_the_terminal(ptahk: Ptahk) -> None:
     assert "a\\u202eb" in answer.out
 
 
-def test_mysql_is_refused_by_name(ptahk: Ptahk) -> None:
-    answer = ptahk.run("digest", "target", "--engine", "mysql", DATABASE_URL="mysql://u:p@h/d")
-    assert "not supported yet" in answer.refusal(2)
+def test_the_mysql_family_has_one_target_by_either_name(ptahk: Ptahk) -> None:
+    answers = [
+        ptahk.run("digest", "target", "--engine", engine, DATABASE_URL=f"{scheme}://u:s3cr3t@h/d")
+        for engine, scheme in (("mysql", "mysql"), ("MariaDB", "mysql"), ("mysql", "mariadb"))
+    ]
+    assert [answer.code for answer in answers] == [0, 0, 0]
+    assert len({answer.out.splitlines()[0] for answer in answers}) == 1
+    assert "ssl-mode" in answers[0].out
+    assert all("s3cr3t" not in answer.out for answer in answers)
 
 
 def test_no_url(ptahk: Ptahk) -> None:

@@ -1,8 +1,8 @@
 """Ends what one test run started, whatever became of the run.
 
 Started by the run's first process with a pipe as standard input. When that process ends, in any
-way, the pipe closes; then every PostgreSQL, PgBouncer and component of a cluster below the run's
-folder is ended by its pid, what a node leaves in the kernel is taken back, and the folder is
+way, the pipe closes; then every database server, PgBouncer and component of a cluster below the
+run's folder is ended by its pid, what a node leaves in the kernel is taken back, and the folder is
 removed. Folders of runs whose guard was killed too are swept first: a living guard holds the lock
 of its folder.
 
@@ -133,7 +133,7 @@ def remove(run: Path) -> None:
 
 
 def end_all(run: Path) -> None:
-    """End every server below a run's folder: clusters, then poolers, then PostgreSQL (SIGQUIT)."""
+    """End every server below a run's folder: clusters, then poolers, then database servers."""
     for records in sorted(run.glob(f"*/{COMPONENTS}")):
         end_components(records.parent)
     for pid_file in sorted(run.glob("*/pgbouncer.pid")):
@@ -144,6 +144,10 @@ def end_all(run: Path) -> None:
         pid = _first_line_pid(pid_file)
         if pid is not None:
             end(pid, pid_file.parent, signal.SIGQUIT)
+    for pid_file in sorted(run.glob("*/mysqld.pid")):
+        pid = _first_line_pid(pid_file)
+        if pid is not None:
+            end(pid, pid_file.parent, signal.SIGKILL)
 
 
 def lock(run: Path) -> int | None:

@@ -259,12 +259,6 @@ def test_libpq_reads_them_likewise(name: str) -> None:
         assert dsn.agrees(dsn.read(url, engine="postgres"), conninfo_to_dict(url)) == []
 
 
-def test_mysql_is_not_supported_yet() -> None:
-    for engine in ("mysql", "MariaDB"):
-        with pytest.raises(UsageError, match="not supported yet"):
-            dsn.identify("mysql://a:b@h/d", engine=engine)
-
-
 def test_the_machine_user_is_bound_where_the_url_names_none() -> None:
     url = "postgresql://db.example.com/orders"
     alice = dsn.identify(url, engine="postgres", os_user="alice")
