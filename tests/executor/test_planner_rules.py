@@ -8,10 +8,11 @@ import psycopg
 import pytest
 
 from ptahk.executor.dialects.postgres import planner
-from ptahk.executor.dialects.postgres.declaration import declaration, drift
+from ptahk.executor.dialects.postgres.declaration import declaration
 from ptahk.executor.dialects.postgres.planner import PlanResult
 from ptahk.executor.planning.document import plan_bytes
 from ptahk.executor.planning.model import ObjectId, Policy, Rename
+from ptahk.executor.planning.result import drift
 from tests.executor.planning_kit import EVERYTHING, Bench, DataRefused, bench, shared_bench
 
 __all__ = ["bench", "shared_bench"]

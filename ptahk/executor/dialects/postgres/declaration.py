@@ -1,29 +1,21 @@
-"""The live schema as a declaration, and how far it is from the declared one (C-10.1). Pure."""
+"""The live schema as a declaration (``observe -o sql``). Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptahk.executor.dialects.postgres.grammar import GRAMMAR
 from ptahk.executor.dialects.postgres.kinds.unsupported import NAMES
-from ptahk.executor.dialects.postgres.planner import PlanResult, context_of
+from ptahk.executor.dialects.postgres.planner import context_of
 from ptahk.executor.planning.model import (
-    SEVERITIES,
     Catalog,
     Facts,
     ObjectId,
     PlanRefusal,
     Policy,
-    Severity,
     Step,
 )
 from ptahk.executor.planning.plan import make_steps
-
-ITEMS_MAX = 500
-"""Longest list of a drift report; the counts say how many there really are."""
-
 
 _PUBLIC: Facts = {
     "owner": "pg_database_owner",
@@ -34,44 +26,6 @@ _PUBLIC: Facts = {
         ["public", "", "USAGE", False],
     ],
 }
-
-
-@dataclass(frozen=True, slots=True)
-class DriftItem:
-    """One object that is not as declared."""
-
-    category: str
-    """``missing``, ``undeclared`` or ``changed``."""
-    object: str
-    severity: Severity
-    """Of the strongest statement that a plan would run on it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriftReport:
-    """Advisory; never a planning scope, and authorises nothing."""
-
-    counts: Mapping[str, int]
-    highest: Severity | None
-    items: tuple[DriftItem, ...]
-
-
-def drift(made: PlanResult) -> DriftReport:
-    """What a plan found to differ. Parts of a missing or undeclared whole are not counted."""
-    strongest: dict[ObjectId, Severity] = {}
-    for step in made.steps:
-        known = strongest.get(step.object, "safe")
-        strongest[step.object] = max(known, step.severity, key=SEVERITIES.index)
-    items = []
-    for category, oid in made.differences:
-        fallback: Severity = "destructive" if category == "undeclared" else "safe"
-        items.append(DriftItem(category, str(oid), strongest.get(oid, fallback)))
-    levels = [*strongest.values(), *(item.severity for item in items)]
-    return DriftReport(
-        counts=dict(Counter(item.category for item in items)),
-        highest=max(levels, key=SEVERITIES.index) if items else None,
-        items=tuple(items[:ITEMS_MAX]),
-    )
 
 
 def declaration(catalog: Catalog) -> str:

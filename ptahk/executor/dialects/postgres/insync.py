@@ -17,9 +17,9 @@ from typing import Any, Final
 from ptahk.executor.dialects.postgres import cache
 from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files
 from ptahk.executor.dialects.postgres.marks import Mark, unchanged
-from ptahk.executor.dialects.postgres.planner import PlanResult
 from ptahk.executor.dialects.postgres.reading import Answered, Asked, Inspection, Rows, ask_all
 from ptahk.executor.dialects.postgres.session import Session
+from ptahk.executor.planning.result import PlanResult
 
 _MARSHAL: Final = 2
 """A version without references to what was written before: equal values, equal bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
 
@@ -14,7 +14,6 @@ from ptahk.executor.dialects.postgres.grammar import GRAMMAR
 from ptahk.executor.dialects.postgres.kinds.enum import wait_for_values
 from ptahk.executor.dialects.postgres.prepare import Sides, prepare
 from ptahk.executor.dialects.postgres.quote import qualified
-from ptahk.executor.planning.document import Statement
 from ptahk.executor.planning.groups import number
 from ptahk.executor.planning.model import (
     Catalog,
@@ -26,6 +25,7 @@ from ptahk.executor.planning.model import (
     Step,
 )
 from ptahk.executor.planning.plan import CHECK, make_steps
+from ptahk.executor.planning.result import PlanResult
 
 LOCK_CAPACITY_DEFAULT = 6400
 """Slots of the lock table of a server with default settings (64 × 100)."""
@@ -39,27 +39,6 @@ HINTS_MAX = 20
 RETYPE = "AlterColumnType"
 
 _BUILDS = frozenset({"CreateIndex", "BuildIndex", "AddPrimaryKey", "AddUnique", "AddExclusion"})
-
-
-@dataclass(frozen=True, slots=True)
-class PlanResult:
-    """A plan, or why there is none.
-
-    ``refusals`` without statements: no plan can be made. With statements: the plan stands but
-    policy forbids it (``ProtectedTable``, ``DestructiveNotAllowed``, ``DeadlineTooShort``).
-    """
-
-    statements: tuple[Statement, ...]
-    refusals: tuple[PlanRefusal, ...]
-    notes: tuple[str, ...]
-    sizes_bytes: Mapping[int, int]
-    """Size of the table that a statement works on, by the statement's index; not in the plan."""
-    observed_fingerprint: str
-    desired_fingerprint: str
-    """What ``fingerprint`` of the live side will be once the plan has run."""
-    differences: tuple[tuple[str, ObjectId], ...] = field(default=(), repr=False)
-    """``missing``, ``undeclared`` or ``changed``, and the object; wholes, not their parts."""
-    steps: tuple[Step, ...] = field(default=(), repr=False)
 
 
 def plan(

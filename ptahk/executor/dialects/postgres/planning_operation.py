@@ -15,11 +15,11 @@ from ptahk.executor.dialects.postgres.catalog import fingerprint, scope_of
 from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files, desired
 from ptahk.executor.dialects.postgres.inspecting import planning_policy as policy_of
 from ptahk.executor.dialects.postgres.insync import InSync
-from ptahk.executor.dialects.postgres.planner import PlanResult
 from ptahk.executor.dialects.postgres.reading import Inspection
 from ptahk.executor.dialects.postgres.rehearsal import rehearse
 from ptahk.executor.planning.document import plan_bytes
 from ptahk.executor.planning.model import SEVERITIES, Catalog, PlanRefusal, Policy
+from ptahk.executor.planning.result import PlanResult, drift
 from ptahk.wire import digest
 
 PLAN_RAW_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -182,8 +182,6 @@ def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
 
 def drift_document(made: PlanResult) -> dict[str, Any]:
     """C-10.1."""
-    from ptahk.executor.dialects.postgres.declaration import drift
-
     report = drift(made)
     body = {
         "counts": dict(report.counts),
