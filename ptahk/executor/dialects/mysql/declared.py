@@ -1,0 +1,295 @@
+"""What of a declaration is run in scratch, left out or refused; and its own database's name. Pure.
+
+One leading ``CREATE SCHEMA X; USE X`` names the declaration's own database: both are dropped and
+``X.`` is rewritten by token. Any other qualified name is refused, since it would reach a database
+that is somebody's. What is refused here is refused before it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ptahk.errors import UsageError
+from ptahk.executor.dialects.mysql import settings
+from ptahk.executor.dialects.mysql.lexer import Statement, Token, syntax_error
+from ptahk.executor.dialects.mysql.names import Mention, mentions
+from ptahk.executor.dialects.mysql.quote import ident
+
+_DATA: Final = frozenset(
+    {"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "TRUNCATE", "CALL", "DO", "WITH"}
+)
+_SKIPPED: Final = frozenset(
+    {"LOCK", "UNLOCK", "START", "BEGIN", "COMMIT", "ROLLBACK", "ANALYZE", "OPTIMIZE"}
+)
+_OBJECTS: Final = frozenset(
+    {"TABLE", "VIEW", "INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "SEQUENCE"}
+)
+_DATABASE: Final = frozenset({"DATABASE", "SCHEMA"})
+_BEFORE_OBJECT: Final = 24
+"""Tokens that may stand between CREATE and what it creates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One statement as it is sent to the scratch database."""
+
+    source: Statement
+    sql: str
+    kind: str
+    """``view`` and so on, where it creates or alters an object; else empty."""
+    name: str
+    definer: str = ""
+    """``user@host`` where the statement states one; it is a fact, and is not sent."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else it states: ``starts``, ``ends`` and ``at`` are True where a schedule (or its
+    partitions) gives them as literals; ``status`` of an event, which is created disabled."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """Judges the statements of one declaration, in order.
+
+    :param scratch: the name of the database that they are loaded into.
+    :param target: the name of the database that is planned: a declaration may say it too.
+    :param fold: the server does not tell names of databases apart by case.
+    """
+
+    scratch: str
+    target: str
+    fold: bool = False
+    own: str = ""
+    """The name that the declaration itself gives its database."""
+    begun: bool = False
+    data: int = 0
+    first_data: str = ""
+    _seen: set[str] = field(default_factory=set)
+
+    def prepare(self, statement: Statement) -> Prepared | None:
+        """The statement to run, rewritten; None where it is left out.
+
+        :raises UsageError: with file and line: it may not be run here.
+        """
+        head = statement.words(1)[0]
+        if head == "SET":
+            sql = settings.kept(statement)
+            return Prepared(statement, sql, "", "") if sql else None
+        if head == "USE":
+            self._use(statement)
+            return None
+        if head in _DATA:
+            self.data += 1
+            self.first_data = self.first_data or f"{statement.file}:{statement.line}"
+            return None
+        if head in _SKIPPED:
+            return None
+        if head not in ("CREATE", "ALTER", "DROP", "RENAME"):
+            raise _refuse(statement, f"{head} is not part of a declaration")
+        place = _object_at(statement)
+        what = statement.tokens[place].key if place is not None else ""
+        if what in _DATABASE and place is not None:
+            return self._database(statement, place)
+        self._check_kind(statement, place, what)
+        if _is_key_switch(statement):
+            return None
+        self.begun = True
+        return self._rewrite(statement, what, place or 0)
+
+    def _same(self, name: str) -> bool:
+        mine = {self.own, self.target} - {""}
+        return name in mine or (self.fold and name.lower() in {each.lower() for each in mine})
+
+    def _use(self, statement: Statement) -> None:
+        names = [token.called for token in statement.tokens[1:2]]
+        if not names:
+            raise _refuse(statement, "USE names no database")
+        self._name_own(statement, names[0])
+
+    def _name_own(self, statement: Statement, name: str) -> None:
+        if self._same(name):
+            if name != self.target:
+                self.own = name
+            return
+        if self.own or self.begun:
+            raise _refuse(
+                statement, f"a declaration is of one database: {name} would be another one"
+            )
+        self.own = name
+
+    def _database(self, statement: Statement, place: int) -> Prepared | None:
+        """``CREATE DATABASE X`` and ``DROP DATABASE IF EXISTS X`` name it; its defaults count."""
+        at = place + 1
+        while at < len(statement.tokens) and statement.tokens[at].key in ("IF", "NOT", "EXISTS"):
+            at += 1
+        if at >= len(statement.tokens):
+            raise _refuse(statement, "names no database")
+        name, head = statement.tokens[at], statement.words(1)[0]
+        if head == "DROP" and self.begun:
+            raise _refuse(statement, "DROP DATABASE would drop what was declared before it")
+        self._name_own(statement, name.called)
+        options = statement.tokens[at + 1 :]
+        if head == "DROP" or not options:
+            return None
+        # Token by token: a dump has each option in a conditional comment of its own.
+        words = [token.text for token in options]
+        if "ENCRYPTION" in words:
+            words = words[: words.index("ENCRYPTION")]
+            words = words[:-1] if words[-1:] == ["DEFAULT"] else words
+        text = " ".join(words)
+        return Prepared(statement, f"ALTER DATABASE {ident(self.scratch)} {text}", "", "")
+
+    def _check_kind(self, statement: Statement, place: int | None, what: str) -> None:
+        head = statement.words(1)[0]
+        keys = {token.key for token in statement.tokens[: (place or 0) + 1]}
+        if "TEMPORARY" in keys:
+            raise _refuse(statement, "a temporary table is not part of a schema")
+        if head == "RENAME" and what != "TABLE":
+            raise _refuse(
+                statement, f"RENAME {what or statement.words(2)[-1]} is not a declaration"
+            )
+        if what not in _OBJECTS:
+            named = " ".join(statement.words(3))
+            raise _refuse(statement, f"{named} … is not claimed: ptahk has no builder for it")
+        if any(token.key == "SONAME" for token in statement.tokens):
+            raise _refuse(statement, "a loadable function reaches beyond one database")
+
+    def _rewrite(self, statement: Statement, what: str, place: int) -> Prepared:
+        edits: list[tuple[int, int, str]] = []
+        for mention in mentions(statement.tokens, what):
+            edits += self._qualifier(statement, mention)
+        definer, cut = _definer(statement.tokens[:place])
+        edits += cut
+        name = _name_after(statement.tokens, place)
+        facts: dict[str, Any] = {}
+        if what == "EVENT" and statement.words(1)[0] != "DROP":
+            facts, more = _schedule(statement.tokens)
+            edits += more
+        elif what == "TABLE" and "SYSTEM_TIME" in (keys := [t.key for t in statement.tokens]):
+            facts = {"starts": True} if "STARTS" in keys else {}
+        sql = _edit(statement.text, edits)
+        return Prepared(statement, sql, what.lower(), name, definer, facts)
+
+    def _qualifier(self, statement: Statement, mention: Mention) -> list[tuple[int, int, str]]:
+        token = mention.qualifier
+        if self._same(token.called):
+            return [(token.start, token.end, ident(self.scratch))]
+        if mention.certain:
+            line = statement.line_of(token.start)
+            own = self.own or self.target
+            raise syntax_error(
+                statement.file,
+                line,
+                f"{token.called}.{mention.name.called} is in another database than {own}: only"
+                " the declaration's own database may be named",
+            )
+        return []
+
+
+def _refuse(statement: Statement, message: str) -> UsageError:
+    return syntax_error(statement.file, statement.line, message)
+
+
+def _object_at(statement: Statement) -> int | None:
+    """Where the statement says what kind of object it is about."""
+    skip = 0
+    for place, token in enumerate(statement.tokens[1:_BEFORE_OBJECT], start=1):
+        if (
+            token.key == "DEFINER"
+            and statement.tokens[place + 1 :][:1]
+            and (statement.tokens[place + 1].key == "=")
+        ):
+            skip = place + 2  # the account may be called like a kind
+        if place > skip and token.kind == "word" and token.key in _OBJECTS | _DATABASE:
+            return place
+        if place > skip and token.key in ("USER", "ROLE", "SERVER", "TABLESPACE", "PACKAGE"):
+            return place
+    return None
+
+
+def _is_key_switch(statement: Statement) -> bool:
+    """``ALTER TABLE t DISABLE KEYS``, as dumps have it around rows."""
+    tail = [token.key for token in statement.tokens[-2:]]
+    return tail in (["DISABLE", "KEYS"], ["ENABLE", "KEYS"])
+
+
+def _name_after(tokens: Sequence[Token], place: int) -> str:
+    at = place + 1
+    while at < len(tokens) and tokens[at].key in ("IF", "NOT", "EXISTS"):
+        at += 1
+    if at + 2 < len(tokens) and tokens[at + 1].key == ".":
+        at += 2
+    return tokens[at].called if at < len(tokens) else ""
+
+
+def _definer(tokens: Sequence[Token]) -> tuple[str, list[tuple[int, int, str]]]:
+    """The account that ``DEFINER =`` names, empty for the one that loads; and the cut."""
+    for place, token in enumerate(tokens):
+        if token.key != "DEFINER" or place + 2 >= len(tokens) or tokens[place + 1].key != "=":
+            continue
+        at = place + 2
+        user, last = _part(tokens[at]), tokens[at]
+        host = "%"
+        if tokens[at].key in ("CURRENT_USER", "CURRENT_ROLE") and tokens[at].kind == "word":
+            if [t.key for t in tokens[at + 1 : at + 3]] == ["(", ")"]:
+                last = tokens[at + 2]
+            return "", [(token.start, last.end, "")]
+        if at + 1 < len(tokens) and tokens[at + 1].text.startswith("@"):
+            last = tokens[at + 1]
+            host = last.text[1:]
+            if not host and at + 2 < len(tokens):
+                last = tokens[at + 2]
+                host = _part(last)
+        return f"{user}@{host}", [(token.start, last.end, "")]
+    return "", []
+
+
+def _schedule(tokens: Sequence[Token]) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:
+    """What an event's head states, and the edits by which it never runs in scratch."""
+    facts: dict[str, Any] = {}
+    edits: list[tuple[int, int, str]] = []
+    created = tokens[0].key == "CREATE"
+    before: Token | None = None
+    for place, token in enumerate(tokens):
+        word = token.kind == "word"
+        following = tokens[place + 1] if place + 1 < len(tokens) else token
+        if word and token.key in ("STARTS", "ENDS", "AT"):
+            facts[token.key.lower()] = _is_literal(tokens, place + 1)
+        elif word and token.key in ("ENABLE", "DISABLE"):
+            last = tokens[place + 2] if following.key == "ON" else token
+            replica = following.key == "ON"
+            on = token.key == "ENABLE"
+            facts["status"] = "ENABLED" if on else "DISABLED"
+            if replica:
+                facts["status"] = "SLAVESIDE_DISABLED"
+            edits.append((token.start, last.end, "DISABLE"))
+        elif word and token.key == "COMMENT" and following.kind in ("plain", "double"):
+            before = before or token
+        elif word and token.key == "DO":
+            before = before or token
+            break
+    if created and "status" not in facts and before is not None:
+        facts["status"] = "ENABLED"
+        edits.append((before.start, before.start, "DISABLE "))
+    return facts, edits
+
+
+def _is_literal(tokens: Sequence[Token], place: int) -> bool:
+    """A point in time that is the same at every load."""
+    if place < len(tokens) and tokens[place].key in ("TIMESTAMP", "DATETIME"):
+        place += 1
+    return place < len(tokens) and tokens[place].kind in ("plain", "double")
+
+
+def _part(token: Token) -> str:
+    if token.kind in ("plain", "double"):
+        return token.text[1:-1].replace("''", "'")
+    return token.called
+
+
+def _edit(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+    parts, last = [], 0
+    for start, end, new in sorted(edits):
+        parts += [text[last:start], new]
+        last = end
+    return "".join([*parts, text[last:]])

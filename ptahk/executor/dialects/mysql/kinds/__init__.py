@@ -1,0 +1,1 @@
+"""How each kind of object is created, changed and dropped. Pure."""
