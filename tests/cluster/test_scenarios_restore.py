@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.kit import node
+from tests.kit.controlplane import ControlPlane
 from tests.kit.podbed import Bed, Person, Start
 from tests.kit.waiting import until
 
 FIRST = "CREATE SCHEMA app; CREATE TABLE app.orders (id int);"
 SECOND = "CREATE SCHEMA app; CREATE TABLE app.orders (id int, more int);"
 THIRD = "CREATE SCHEMA app; CREATE TABLE app.orders (id int, more int, most int);"
+
+
+def put_back(plane: ControlPlane, kept: Path) -> None:
+    """Restore etcd, and start anew what watched a future that will not come."""
+    plane.restore(kept)
+    for name in ("controller-manager", "scheduler", "kubelet"):
+        plane.component(name).kill()
+        plane.component(name).start()
+    node.wait_ready(plane)
 
 
 def test_a_restored_store_runs_nothing_until_somebody_says_so(
@@ -33,12 +44,7 @@ def test_a_restored_store_runs_nothing_until_somebody_says_so(
     bed.ready()
     assert lost.stop() == 0
     known = bed.ledger()
-    plane.restore(kept)
-    # As after any restore: what they watched lies in a future that will not come.
-    for name in ("controller-manager", "scheduler", "kubelet"):
-        plane.component(name).kill()
-        plane.component(name).start()
-    node.wait_ready(plane)
+    put_back(plane, kept)
     assert bed.status()["phase"] == "Suspended", "as it was"
 
     start().ready()
@@ -56,3 +62,35 @@ def test_a_restored_store_runs_nothing_until_somebody_says_so(
     bed.ready()
     ledger = bed.ledger()
     assert ledger[:2] == known and [state for _, state in ledger] == ["finished"] * 3
+
+
+def test_a_store_restored_under_a_running_manager_runs_nothing_either(
+    start: Start, beds: Callable[[], Bed], person: Person
+) -> None:
+    """What the manager remembers lies in a future that will not come: it counts for nothing."""
+    bed = beds()
+    plane = bed.town.own_plane
+    manager = start(lease="120s").ready()
+    bed.make(text=FIRST, interval="24h")
+    bed.ready()
+    kept = plane.snapshot("during")
+    node.wait_ready(plane)
+    bed.change(desired={"inline": SECOND})
+    until(lambda: len(bed.ledger()) == 2, "the Apply that the backup does not know", 180)
+    bed.ready()
+    known, seen = bed.ledger(), bed.stored()["metadata"]["resourceVersion"]
+    put_back(plane, kept)
+    assert int(bed.stored()["metadata"]["resourceVersion"]) < int(seen)
+
+    bed.change(desired={"inline": THIRD})
+    until(lambda: bed.status().get("phase") == "Frozen", "the freeze", 180)
+    assert manager.process.poll() is None and manager.leads(), "it went on as the leader"
+    until(lambda: not bed.claim() and bed.lease() is None, "the end of the reading")
+    assert bed.jobs().count("apply") == 1 and bed.ledger() == known, "nothing ran"
+    where = ("schema/db", "-n", bed.namespace)
+    answer = person.run("acknowledge", *where, "--frozen", "--reason", "etcd was restored")
+    assert answer.code == 0, answer
+    bed.ready()
+    ledger = bed.ledger()
+    assert ledger[:2] == known and [state for _, state in ledger] == ["finished"] * 3
+    assert manager.stop() == 0
