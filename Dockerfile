@@ -2,38 +2,41 @@
 #   --target manager    ptahk itself, with the Kubernetes client: `ptahk serve`, and the commands
 #   --target executor   the first process of every operation Pod: the runner and the executor, with
 #                       a database driver and without any Kubernetes client
-# Both run as 65532:65532 with a read-only root. BASE is any image with Python 3.11 or newer as
-# python3, with venv.
+# Both run as 65532:65532 and write nothing outside /tmp. BASE is any image with Python 3.11 or newer
+# as python3, with venv; name it by digest. Every package comes from locks/, by version and hash, and
+# what is compiled carries no time: equal sources on an equal base give equal files.
 ARG BASE=docker.io/library/python:3.13-slim-bookworm
 
 FROM ${BASE} AS build
 # Both unset: packages come from the index that pip is configured with (pip ignores what is empty).
 ARG PIP_NO_INDEX
 ARG PIP_FIND_LINKS
+# Of what is built: modules are then compiled with the hash of their source, not with its time.
+ARG SOURCE_DATE_EPOCH=1577836800
 ENV PIP_NO_INDEX=${PIP_NO_INDEX} PIP_FIND_LINKS=${PIP_FIND_LINKS} \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore \
+    SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH}
 RUN python3 -m venv /build
 
 # Dependencies first: they change less often than the sources.
+# The client's asyncio twin goes: a third of the image, and nothing imports it.
 FROM build AS manager-dependencies
-COPY pyproject.toml /src/
-RUN python3 -c "import tomllib; \
-print(*tomllib.load(open('/src/pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
-    > /src/requirements.txt \
- && python3 -m venv --without-pip /opt/ptahk \
- && /build/bin/pip --python /opt/ptahk/bin/python install -r /src/requirements.txt
+COPY locks/manager.txt /src/
+RUN python3 -m venv --without-pip /opt/ptahk \
+ && /build/bin/pip --python /opt/ptahk/bin/python install --require-hashes --no-deps \
+    -r /src/manager.txt \
+ && rm -r /opt/ptahk/lib/python3*/site-packages/kubernetes/aio
 
 FROM build AS executor-dependencies
-COPY ptahk/executor/requirements.txt /src/
+COPY locks/executor.txt /src/
 RUN python3 -m venv --without-pip /opt/ptahk \
- && /build/bin/pip --python /opt/ptahk/bin/python install --no-deps -r /src/requirements.txt
+ && /build/bin/pip --python /opt/ptahk/bin/python install --require-hashes --no-deps \
+    -r /src/executor.txt
 
 FROM build AS wheel
+COPY locks/build.txt /src/
+RUN /build/bin/pip install --require-hashes --no-deps -r /src/build.txt
 COPY pyproject.toml README.md LICENSE /src/
-RUN /build/bin/python -c "import tomllib; \
-print(*tomllib.load(open('/src/pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
-    > /src/requirements.txt \
- && /build/bin/pip install -r /src/requirements.txt
 COPY ptahk /src/ptahk
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel /src
 

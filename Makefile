@@ -1,6 +1,6 @@
 # Every target works in a fresh checkout: it sets up what it needs first. See docs/testing.md.
 .DEFAULT_GOAL := help
-.PHONY: help demo test set-up controlplane images test-kind lint format verify generate suites sim model mutants bench completions clean
+.PHONY: help demo test set-up controlplane images test-kind lint format verify generate relock suites sim model mutants bench completions clean
 
 PYTHON_IN := .venv/bin/python
 # Which PostgreSQL versions every database test runs on: PG=15,17,18 or PG=all.
@@ -65,8 +65,11 @@ format: ## Rewrite the sources the way ruff wants them
 verify: ## Fail when a generated file is not what its generator writes today
 	$(PYTHON_IN) scripts/generate.py --check
 
-generate: ## Write the generated files: docs/errors.md, docs/schemas, completions
+generate: ## Write the generated files: docs/errors.md, docs/schemas, completions, policies, locks
 	$(PYTHON_IN) scripts/generate.py
+
+relock: ## Make the images' lock files anew, for newer versions
+	PTAHK_RELOCK=1 $(PYTHON_IN) scripts/generate.py locks
 
 completions: ## Write completions/ for bash, zsh and fish
 	$(PYTHON_IN) scripts/generate.py completions

@@ -19,7 +19,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -31,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("executor", "manager")
 _REPOSITORY = "ptahk.test"
 _CONTEXT = (
-    "Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "ptahk",
+    "Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "ptahk", "locks",
 )  # fmt: skip
 _SUITE = "bookworm"
 _PYTHON = "3.11"
@@ -147,30 +146,22 @@ def _base() -> Path:
     return archive
 
 
-def _requirements(context: Path) -> list[str]:
-    project = tomllib.loads((context / "pyproject.toml").read_text())
-    executor = (context / "ptahk" / "executor" / "requirements.txt").read_text().splitlines()
-    return sorted({
-        *project["project"]["dependencies"], *project["build-system"]["requires"],
-        *(line for line in executor if line and not line.startswith("#")),
-    })  # fmt: skip
-
-
 def _wheels(context: Path) -> Path:
-    """A folder with every wheel that the Dockerfile's steps install."""
-    requirements = _requirements(context)
+    """A folder with every wheel that the Dockerfile's steps install, from its lock files."""
+    locks = sorted((context / "locks").glob("*.txt"))
     machine = platform.machine()
-    folder = _cache() / f"wheels-{_name(machine, _PYTHON, *requirements)}"
+    folder = _cache() / f"wheels-{_name(machine, _PYTHON, *(lock.read_text() for lock in locks))}"
     if not folder.exists():
         _say("filling the wheelhouse")
         tags = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (36, 34, 28, 17)]
         tags.append(f"--platform=manylinux2014_{machine}")
         partial = Path(tempfile.mkdtemp(dir=_cache(), prefix="partial-"))
-        _run("pip download", [
-            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-            "--only-binary=:all:", "--implementation=cp", f"--python-version={_PYTHON}", *tags,
-            "--dest", str(partial), *requirements,
-        ])  # fmt: skip
+        for lock in locks:
+            _run("pip download", [
+                sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+                "--only-binary=:all:", "--implementation=cp", f"--python-version={_PYTHON}", *tags,
+                "--dest", str(partial), "--require-hashes", "--no-deps", "-r", str(lock),
+            ])  # fmt: skip
         partial.chmod(0o755)
         partial.rename(folder)
     return folder
@@ -252,7 +243,8 @@ def _build_all(
             "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull-never",
             "--volume", f"{wheels}:/{wheels.name}:ro", "--build-arg", f"BASE={base_name}",
             "--build-arg", "PIP_NO_INDEX=1", "--build-arg", f"PIP_FIND_LINKS=/{wheels.name}",
-            "--target", target, "--tag", name, "--file", str(context / "Dockerfile"), str(context),
+            "--timestamp", str(_TIME), "--target", target, "--tag", name,
+            "--file", str(context / "Dockerfile"), str(context),
         )  # fmt: skip
         archive = out / f"{target}.tar"
         archive.unlink(missing_ok=True)

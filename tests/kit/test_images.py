@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.kit import images, ociarchive
+from tests.kit.presence import present
 
 
 def _sources(folder: Path) -> Path:
     (folder / "ptahk" / "__pycache__").mkdir(parents=True)
+    (folder / "locks").mkdir()
+    (folder / "locks" / "manager.txt").write_text("x==1\n")
     for name in ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE"):
         (folder / name).write_text(name)
     (folder / "ptahk" / "__init__.py").write_text("version = 1\n")
@@ -58,6 +61,33 @@ def test_an_archive_of_one_program_is_an_oci_image(tmp_path: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(files[_blob(layer)]), mode="r:gz") as tar:
         assert _read(tar, "pause") == b"\x7fELF"
         assert tar.getmember("pause").mode == 0o755
+
+
+LIMITS = {"executor": 150, "manager": 200}
+"""Megabytes above the base, unpacked."""
+
+
+@pytest.mark.parametrize("target", images.TARGETS)
+def test_an_image_is_small_and_runs_as_nobody(target: str) -> None:
+    built = present(images.build)[target]
+    with tarfile.open(built.archive) as tar:
+        index = json.loads(_read(tar, "index.json"))
+        manifest = json.loads(_read(tar, _blob(index["manifests"][0])))
+        config = json.loads(_read(tar, _blob(manifest["config"])))
+        # The first is the base, which is somebody else's.
+        size, names = 0, set()
+        for layer in manifest["layers"][1:]:
+            with tarfile.open(fileobj=io.BytesIO(_read(tar, _blob(layer)))) as files:
+                for entry in files:
+                    size += entry.size
+                    names.add(entry.name)
+    assert size <= LIMITS[target] * 10**6, f"{size / 10**6:.0f} MB"
+    assert config["config"]["User"] == "65532:65532"
+    assert config["created"].startswith("2020-01-01"), "no time of the build is in it"
+    packages = {name.partition("site-packages/")[2].partition("/")[0] for name in names}
+    assert "ptahk" in packages
+    assert ("kubernetes" in packages) == (target == "manager")
+    assert not {"pip", "setuptools", "pytest"} & packages
 
 
 def _read(tar: tarfile.TarFile, name: str) -> bytes:
