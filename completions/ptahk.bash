@@ -445,7 +445,7 @@ _ptahk() {
         "digest/realm") words="--engine --key --output -o --quiet -q --verbose -v --no-color --help" ;;
         "digest/target") words="--engine --url-env --url-file --output -o --quiet -q --verbose -v --no-color --help" ;;
         "digest/plan") words="--output -o --quiet -q --verbose -v --no-color --help" ;;
-        "census") words="--filename -f --conflicts --output -o --quiet -q --verbose -v --no-color --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "census") words="--filename -f --conflicts --unsettled --output -o --quiet -q --verbose -v --no-color --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "release-lock") words="--realm --dry-run --force --operation --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "ledger-sql") words="--engine --grant-to --output -o --quiet -q --verbose -v --no-color --help" ;;
         "crds") words="--output -o --help" ;;

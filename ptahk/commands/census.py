@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,13 @@ def census(
         ),
     ] = None,
     conflicts: Annotated[bool, typer.Option("--conflicts", help="Show only conflicts.")] = False,
+    unsettled: Annotated[
+        bool,
+        typer.Option(
+            "--unsettled",
+            help="Show only what runs or is owed; exit 1 while there is any (before an uninstall).",
+        ),
+    ] = False,
     common: Common,
     cluster: Cluster,
 ) -> int:
@@ -39,5 +46,17 @@ def census(
         from ptahk.commands import _cluster_census
 
         document = _cluster_census.of_cluster(cluster, conflicts_only=conflicts)
+    if unsettled:
+        document["realms"] = [realm for realm in document["realms"] if busy(realm)]
     _render.emit(document, _text.census, common)
+    if unsettled:
+        return int(bool(document["realms"]))
     return int(document["summary"]["conflicts"] > 0)
+
+
+def busy(realm: dict[str, Any]) -> bool:
+    """An Apply may still run or a proof is owed, or somebody holds the realm."""
+    return realm["lease"] is not None or any(
+        claimant["activeOperation"] == "Apply" or claimant["pendingObservation"]
+        for claimant in realm["claimants"]
+    )

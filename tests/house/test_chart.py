@@ -1,22 +1,92 @@
-"""What the chart gives the manager: no Secret, nothing that it does not ask for."""
+"""What the chart installs: no Secret but one, nothing that the manager does not ask for."""
 
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+
+from ptahk import __version__
+from ptahk.backends.kube import policies, stamps
 from ptahk.engine.leader import LEASE_NAME
-from tests.kit import chart
+from tests.kit import helm
+from tests.kit.presence import present
 
 NAMESPACE = "ptahk-system"
+IMAGE = "registry.example/executor@sha256:" + "e" * 64
+VALUES: dict[str, Any] = {"image": {"manager": "registry.example/manager:1", "executor": IMAGE}}
+MONITORING = {"serviceMonitor": {"enabled": True}, "rules": {"enabled": True}}
+EVERYTHING = VALUES | {
+    "metrics": MONITORING,
+    "approvals": {"byAnotherPerson": True},
+}
+
+Document = dict[str, Any]
 
 
-def documents(template: str) -> list[dict[str, Any]]:
-    return chart.render(template, NAMESPACE, chart.values())
+@pytest.fixture(autouse=True, scope="module")
+def built() -> None:
+    present(helm.program)
 
 
-def rules() -> list[dict[str, Any]]:
-    return [rule for document in documents("rbac.yaml") for rule in document.get("rules", ())]
+@functools.cache
+def _rendered(version: str) -> list[Document]:
+    return helm.template(VALUES, version=version)
 
 
-def test_no_rule_reaches_a_secret_or_everything() -> None:
+def _named(item: Document) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
+
+
+def documents(*kinds: str) -> list[Document]:
+    return [item for item in _rendered("4") if not kinds or item["kind"] in kinds]
+
+
+def named(kind: str, name: str, found: list[Document] | None = None) -> Document:
+    [one] = [
+        item
+        for item in (found or _rendered("4"))
+        if item["kind"] == kind and item["metadata"]["name"] == name
+    ]
+    return one
+
+
+def of_manager() -> list[Document]:
+    """Roles that are bound to the manager."""
+    bound = {
+        item["roleRef"]["name"]
+        for item in documents("RoleBinding", "ClusterRoleBinding")
+        if any(subject["name"] == "ptahk-manager" for subject in item["subjects"])
+    }
+    return [item for item in documents("Role", "ClusterRole") if item["metadata"]["name"] in bound]
+
+
+def rules() -> list[Document]:
+    return [rule for role in of_manager() for rule in role["rules"]]
+
+
+def test_helm_3_and_4_make_the_same_of_it() -> None:
+    three, four = (sorted(_rendered(version), key=_named) for version in helm.VERSIONS)
+    assert three == four
+
+
+@pytest.mark.parametrize("version", helm.VERSIONS)
+def test_lint_finds_nothing(version: str) -> None:
+    given = f"--set=image.manager=m,image.executor={IMAGE}"
+    told = helm.run("lint", "--strict", str(helm.CHART), given, version=version)
+    assert "0 chart(s) failed" in told and "[WARNING]" not in told and "[ERROR]" not in told
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == __version__
+
+
+def test_no_secret_is_reached_and_nothing_is_a_star() -> None:
     for rule in rules():
         assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"], rule
         assert not any("secret" in name for name in rule["resources"]), rule
@@ -28,29 +98,29 @@ def test_what_is_dangerous_is_not_there() -> None:
     granted = {
         (name, verb) for rule in rules() for name in rule["resources"] for verb in rule["verbs"]
     }
-    assert {verb for name, verb in granted if name.startswith("pods/")} == {"get"}
-    assert {verb for name, verb in granted if name == "pods"} == {"get", "list", "create"}
     assert {verb for name, verb in granted if name == "jobs"} & {"delete", "update"} == set()
     assert {verb for name, verb in granted if name == "leases"} == {"get", "create", "update"}
     assert {verb for name, verb in granted if name == "ptahapprovals"} == {"get", "list", "watch"}
     assert not any("exec" in name or "attach" in name for name, _ in granted)
-
-
-def test_leases_and_pods_to_try_with_are_granted_in_one_namespace_alone() -> None:
-    found = [
-        (document["kind"], rule)
-        for document in documents("rbac.yaml")
-        for rule in document.get("rules", ())
+    wide = [
+        rule for role in of_manager() if role["kind"] == "ClusterRole" for rule in role["rules"]
     ]
-    assert [kind for kind, rule in found if "leases" in rule["resources"]] == ["Role"]
-    makers = [kind for kind, rule in found if rule["resources"] == ["pods"]
-              and "create" in rule["verbs"]]  # fmt: skip
-    assert makers == ["Role"]
+    pods = {verb for rule in wide if "pods" in rule["resources"] for verb in rule["verbs"]}
+    assert pods == {"get", "list"}, "Pods are made by the Job controller"
+
+
+def test_leases_are_granted_in_one_namespace_alone() -> None:
+    holders = [
+        role["kind"] for role in of_manager() for rule in role["rules"]
+        if "leases" in rule["resources"]
+    ]  # fmt: skip
+    assert holders == ["Role"]
     assert LEASE_NAME == "ptahk-manager", "the name that the page of operations gives"
 
 
 def test_the_manager_is_restricted_and_says_what_it_runs() -> None:
-    deployment = documents("manager.yaml")[0]
+    deployment = named("Deployment", "ptahk-manager")
+    assert deployment["spec"]["replicas"] == 2
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -61,3 +131,58 @@ def test_the_manager_is_restricted_and_says_what_it_runs() -> None:
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     wanted = deployment["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= labels.items()
+    for kind in ("PodDisruptionBudget", "NetworkPolicy"):
+        spec = named(kind, "ptahk-manager")["spec"]
+        assert (spec.get("selector") or spec["podSelector"])["matchLabels"] == wanted
+    assert len(pod["topologySpreadConstraints"]) == 2
+
+
+def test_the_policies_are_those_of_the_code() -> None:
+    user = policies.manager(NAMESPACE)
+    wanted = [*policies.documents(user), *stamps.documents(user), *stamps.stamping()]
+    found = [item for item in documents() if "AdmissionPolicy" in item["kind"]]
+    assert sorted(found, key=_named) == sorted(wanted, key=_named)
+    named("ValidatingAdmissionPolicy", "ptahk-other-person-schema", helm.template(EVERYTHING))
+
+
+def test_without_mutating_policies_nothing_stamps() -> None:
+    made = helm.template(VALUES, stamps=False)
+    assert not any(item["kind"].startswith("Mutating") for item in made)
+    assert named("ValidatingAdmissionPolicy", "ptahk-approval", made)
+
+
+def test_monitoring_is_off_until_it_is_asked_for() -> None:
+    assert not documents("ServiceMonitor", "PrometheusRule")
+    made = helm.template(VALUES | {"metrics": MONITORING})
+    text = yaml.safe_dump(named("PrometheusRule", "ptahk-manager", made))
+    known = (Path(helm.CHART).parents[1] / "docs" / "operations.md").read_text()
+    used = set(re.findall(r"ptahk_[a-z_]+", text))
+    assert used and all(f"`{name}`" in known for name in used), used
+
+
+def test_every_object_of_the_whole_cluster_has_a_fixed_name() -> None:
+    """So a second release meets the first (C-13.4)."""
+    elsewhere = helm.template(VALUES, namespace="other")
+    wide = {(item["kind"], item["metadata"]["name"]) for item in documents()
+            if "namespace" not in item["metadata"]}  # fmt: skip
+    there = {(item["kind"], item["metadata"]["name"]) for item in elsewhere
+             if "namespace" not in item["metadata"]}  # fmt: skip
+    assert wide == there and ("ClusterRole", "ptahk-manager") in wide
+    assert all(item["metadata"].get("namespace", "other") == "other" for item in elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"image": {"manager": "m", "executor": "e:1"}}, "executor"),
+        ({"image": {"executor": IMAGE}}, "image.manager is missing"),
+        ({"image": {"manager": "m"}}, "image.executor is missing"),
+        ({"replicas": 0}, "replicas"),
+        ({"replica": 2}, "replica"),
+        ({"approvals": {"byAnotherPerson": "yes"}}, "byAnotherPerson"),
+    ],
+)
+@pytest.mark.parametrize("version", helm.VERSIONS)
+def test_a_wrong_value_is_named(change: Document, words: str, version: str) -> None:
+    with pytest.raises(helm.HelmFailed, match=words):
+        helm.template(VALUES | change, version=version)
