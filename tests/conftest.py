@@ -73,6 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register markers; in the run's first process make its folder and its guard."""
     config.addinivalue_line("markers", "pg(*versions): the PostgreSQL versions of a default run")
+    config.addinivalue_line("markers", "needs(*capabilities): of the engines that a test runs on")
     os.environ[budget.ENV] = str(float(config.getoption("--budget")))
     if not hasattr(config, "workerinput"):
         run, config.stash[_keeper] = servers.begin()

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ptahk import __version__
 from ptahk.errors import InternalError, PtahkError, UsageError
 from ptahk.executor.budget import Budget
-from ptahk.wire import dsn, jobspec, protocol
+from ptahk.wire import jobspec, protocol
 from ptahk.wire.jobspec import JobSpec
 
 COMMAND_BYTES_MAX: Final = 96 * 1024 * 1024
@@ -133,7 +133,7 @@ def _head(command: dict[str, Any], spec: JobSpec) -> dict[str, Any]:
 
 
 def _url(spec: JobSpec, name: str, required: bool = True) -> str | None:
-    """The URL from the environment, where our reading and libpq's agree (C-8.5)."""
+    """The URL from the environment, where our reading and the driver's agree (C-8.5)."""
     url = os.environ.pop(name, None)
     if not url:
         if required:
@@ -143,28 +143,10 @@ def _url(spec: JobSpec, name: str, required: bool = True) -> str | None:
         user: str | None = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         user = None
-    parsed = dsn.read(url, engine=spec.engine, os_user=user)
-    if spec.engine != "postgresql":
-        raise UsageError(
-            f"engine not supported yet (engine={spec.engine}): only PostgreSQL targets are",
-            reason="EngineNotSupported",
-            field="engine",
-        )
-    import psycopg.conninfo
+    # Late: the driver is most of the start.
+    from ptahk.executor import dialect
 
-    try:
-        theirs = psycopg.conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        raise UsageError(
-            f"libpq cannot read the database URL ({name})", reason="InvalidUrl"
-        ) from None
-    differing = parsed.disagreements(theirs)
-    if differing:
-        raise UsageError(
-            f"libpq reads the database URL otherwise than we do ({name}: "
-            f"{', '.join(differing)}): refused",
-            reason="InvalidUrl",
-        )
+    dialect.of(spec.engine).check_url(url, name, spec, user)
     return url
 
 

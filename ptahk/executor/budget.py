@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ptahk.errors import OperationFailed, Refused
+from ptahk.errors import OperationFailed, PtahkError, Refused
 
 
 class Stopped(Refused):
@@ -20,6 +20,13 @@ class DeadlineExceeded(OperationFailed):
     """The execution deadline has passed; nothing more may be sent (invariant 7)."""
 
     default_reason = "DeadlineExceeded"
+
+
+class ConnectionLost(PtahkError):
+    """The one session is gone: what it had sent may or may not have happened (C-9.6)."""
+
+    exit_code = 4
+    default_reason = "ConnectionLost"
 
 
 class Budget:

@@ -1,4 +1,7 @@
-"""The commands: observe, plan, apply, prove. One session each, settled here (C-9.6, C-9.7)."""
+"""The commands: observe, plan, apply, prove. One session each, settled here (C-9.6, C-9.7).
+
+One way for every engine; what differs is behind ``dialect``.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,11 @@ import threading
 import time
 from typing import Any
 
-import psycopg
-
-from ptahk.errors import OperationFailed, PtahkError, Refused
-from ptahk.executor.budget import Budget
-from ptahk.executor.dialects.postgres import applying, ledger
-from ptahk.executor.dialects.postgres.session import (
-    ConnectionLost,
-    Session,
-    connect,
-    first_line,
-    refuse_pooler,
-)
+from ptahk.errors import PtahkError, Refused
+from ptahk.executor import dialect as dialects
+from ptahk.executor.attempt import SETTLE_S
+from ptahk.executor.budget import Budget, ConnectionLost
+from ptahk.executor.dialect import Dialect, Session
 from ptahk.executor.sources import files_of
 from ptahk.wire import jobspec
 from ptahk.wire.jobspec import JobSpec
@@ -38,48 +34,42 @@ def run(
 
     :raises PtahkError: why it ended short; ``out`` keeps what was learned by then.
     """
+    dialect = dialects.of(spec.engine)
     if spec.operation != "Apply":
         # The planner's modules, while the server answers who and where we are.
-        threading.Thread(target=_import_planner, daemon=True).start()
-    session = connect(
-        url,
-        application_name=spec.application_name,
-        connect_timeout_s=spec.policy.connect_timeout_seconds,
-        budget=budget,
-    )
+        threading.Thread(target=dialect.preload, daemon=True).start()
+    session = dialect.connect(url, spec, budget)
     try:
-        _settle(session, spec, url, out)
-        _dispatch(session, command, spec, url, dev_url, out)
-    except psycopg.Error as error:
-        raise _unexpected(error) from error
+        _settle(dialect, session, spec, url, out)
+        _dispatch(dialect, session, command, spec, url, dev_url, out)
+    except dialect.Error as error:
+        raise dialect.unexpected(error) from error
     except ConnectionLost:
         if out.get("mutationStarted"):
             out["result"] = "unknown"
         raise
     finally:
-        _report_ledger(session, spec, out)
+        _report_ledger(dialect, session, spec, out)
         session.close()
 
 
-def _import_planner() -> None:
-    import ptahk.executor.dialects.postgres.planning_operation  # noqa: F401
-
-
-def _settle(session: Session, spec: JobSpec, url: str, out: dict[str, Any]) -> None:
+def _settle(
+    dialect: Dialect, session: Session, spec: JobSpec, url: str, out: dict[str, Any]
+) -> None:
     """Lock, pooler, identity: everything before the first statement of the operation (C-9.7)."""
     identity = session.identity
     out["serverIdentity"] = str(identity)
     out["serverVersion"] = identity.version
     out["timeline"] = identity.timeline
     before = time.time()
-    clock = session.query("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]
+    clock = dialect.clock(session)
     out["clockOffsetSeconds"] = round(clock - (before + time.time()) / 2, 3)
     timeout_s = spec.policy.connect_timeout_seconds
-    if session.connection.info.backend_pid != session.pid:
-        refuse_pooler(session, url, timeout_s)  # before the lock, which a pool would keep
+    if not dialect.is_direct(session):
+        dialect.refuse_pooler(session, url, timeout_s)  # before the lock, which a pool would keep
     if spec.operation not in ("Observe", "History"):
         session.lock(spec.policy.coordination_timeout_seconds)
-        refuse_pooler(session, url, timeout_s)
+        dialect.refuse_pooler(session, url, timeout_s)
     if spec.server_identity is not None and spec.server_identity != str(identity):
         raise Refused(
             f"the URL leads to another server or database than was planned "
@@ -90,6 +80,7 @@ def _settle(session: Session, spec: JobSpec, url: str, out: dict[str, Any]) -> N
 
 
 def _dispatch(
+    dialect: Dialect,
     session: Session,
     command: dict[str, Any],
     spec: JobSpec,
@@ -100,43 +91,32 @@ def _dispatch(
     nonce = str(command["startNonce"])
     if spec.operation == "Apply":
         if spec.rebind:
-            applying.rebind(session, spec, nonce, out)
+            dialect.rebind(session, spec, nonce, out)
         else:
-            applying.apply(session, spec, base64.b64decode(command["planBytes"]), nonce, out)
+            dialect.apply(session, spec, base64.b64decode(command["planBytes"]), nonce, out)
         return
     if spec.operation == "History":
-        out["rows"] = ledger.recent(session)
+        out["rows"] = dialect.recent(session)
         return
-    from ptahk.executor.dialects.postgres import planning_operation
-    from ptahk.executor.dialects.postgres.inspecting import Bench
-
-    bench = Bench(session, url, dev_url, spec, os.environ.get(jobspec.CACHE_DIR) or None)
+    cache = os.environ.get(jobspec.CACHE_DIR) or None
+    bench = dialect.bench(session, url, dev_url, spec, cache)
     files = files_of(command["source"])
     if spec.operation == "Observe":
-        planning_operation.observe(bench, files, out)
+        dialect.observe(bench, files, out)
         return
     if spec.fenced is not None:
         out["fence"] = {"tombstone": False, "row": None}
-        out["fence"]["row"] = ledger.fence(session, spec, spec.fenced)
+        out["fence"]["row"] = dialect.fence(session, spec, spec.fenced)
         out["fence"]["tombstone"] = True
     if files is None:
         raise Refused("a plan needs a declaration (source)", reason="NoSource")
-    planning_operation.plan(bench, files, out, for_proof=spec.fenced is not None)
+    dialect.plan(bench, files, out, spec.fenced is not None)
 
 
-def _unexpected(error: psycopg.Error) -> PtahkError:
-    """A read of ours that the server refused: by right, by a timeout, or by a surprise."""
-    failure = OperationFailed(
-        f"the server refused a query: {first_line(error)}", reason="QueryFailed"
-    )
-    failure.sqlstate = error.sqlstate  # type: ignore[attr-defined]
-    return failure
-
-
-def _report_ledger(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
+def _report_ledger(dialect: Dialect, session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
     """The ledger goes into every result, also into one that ended short (C-6.16)."""
     if session.lost or session.in_transaction:
         return
-    with contextlib.suppress(psycopg.Error, PtahkError):
-        session.settle(applying.SETTLE_S)
-        out["ledger"] = ledger.report(session, spec)
+    with contextlib.suppress(dialect.Error, PtahkError):
+        session.settle(SETTLE_S)
+        out["ledger"] = dialect.report(session, spec)

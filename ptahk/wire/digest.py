@@ -66,6 +66,14 @@ def engine_family(engine: str) -> EngineFamily:
     return family
 
 
+def engine_make(engine: str) -> str | None:
+    """``mysql`` or ``mariadb``, which differ inside their family; None for PostgreSQL.
+
+    :raises UsageError: no engine of ours has this name.
+    """
+    return engine.lower() if engine_family(engine) == "mysql" else None
+
+
 def is_digest(text: object) -> bool:
     """True for ``sha256:`` and 64 lower-case hex digits, and nothing else."""
     return isinstance(text, str) and re.fullmatch(_DIGEST, text) is not None
@@ -195,6 +203,17 @@ def advisory_lock_key() -> int:
     """
     first = hashlib.sha256(b"ptahk/lock/1").digest()[:8]
     return int.from_bytes(first, "big", signed=True)
+
+
+def advisory_lock_name(database: str) -> str:
+    """MySQL's and MariaDB's lock name for "this database is being changed" (C-9.8).
+
+    Their locks are per server, so it names the database. At most 64 characters and in lower case:
+    one cuts off there, and only one of the two tells cases apart.
+
+    :param database: as the server reports it.
+    """
+    return "ptahk:" + hashlib.sha256(database.encode("utf-8")).hexdigest()[:58]
 
 
 _UID_NAMESPACE = bytes.fromhex("d8a9f1bb6fbb56a4a2e0f1c8c9d7e3b5")

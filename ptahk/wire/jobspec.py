@@ -131,6 +131,8 @@ class JobSpec:
     execution_not_after: str
     active_deadline_seconds: int
     termination_grace_period_seconds: int
+    make: str | None = None
+    """``mysql`` or ``mariadb``: which of its family the target says the server is."""
     epoch: str | None = None
     """None where the operation holds no Lease (Observe)."""
     explicit_key: bool = False
@@ -200,6 +202,8 @@ def _check_head(spec: JobSpec) -> None:
     _need(spec.operation in get_args(Operation), "operation")
     _need(spec.family in get_args(Family), "family")
     _need(spec.engine in get_args(Engine), "engine")
+    _need(spec.make in (None, "mysql", "mariadb"), "make")
+    _need(spec.make is None or spec.engine == "mysql", "make")
     _need(_HEX32.match(spec.operation_id), "operationId")
     _need(1 <= spec.attempt < 1_000_000, "attempt")
     _need(0 < len(spec.job_name) <= 57, "jobName")

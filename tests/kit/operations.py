@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import gzip
 import json
 import os
@@ -103,6 +104,8 @@ class Operator:
     runner: Sequence[str] = RUNNER
     policy: JobPolicy = field(default_factory=JobPolicy)
     number: int = 0
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of every JobSpec."""
     running: list[Started] = field(default_factory=list)
 
     def start(
@@ -145,7 +148,7 @@ class Operator:
             given["plan_coordination_digest"] = changes.get("coordination_digest", REALM)
         if plan is not None:
             given["plan_digest"] = digest.plan_content_digest(plan)
-        spec = JobSpec(**(given | changes))
+        spec = JobSpec(**(given | dict(self.defaults) | changes))
         (folder / jobspec.JOB_FILE).write_bytes(jobspec.encode(spec))
         environment = {
             **jobspec.scrubbed(os.environ),
@@ -175,6 +178,10 @@ class Operator:
         for name, data in found.items():
             (folder / name).write_bytes(data)
         return {name: jobspec.input_digest(data) for name, data in found.items()}
+
+    def policy_with(self, **changes: Any) -> JobPolicy:
+        """Its policy, with other values."""
+        return dataclasses.replace(self.policy, **changes)
 
     def observe(self, source: Source | None = None, **changes: Any) -> Done:
         """Observe to its end."""

@@ -12,8 +12,9 @@ import pytest
 from ptahk.errors import Refused, UsageError
 from ptahk.executor.__main__ import _url
 from ptahk.executor.dialects.postgres import planner
-from ptahk.executor.dialects.postgres.planning_operation import _confirm, _publish_bytes
+from ptahk.executor.dialects.postgres.planning_operation import _confirm
 from ptahk.executor.planning.model import Catalog, ObjectId, Policy
+from ptahk.executor.publishing import publish_bytes
 from ptahk.wire.jobspec import DATABASE_URL
 from tests.kit.sessions import apply_spec
 
@@ -61,7 +62,7 @@ def test_a_second_reading_that_differs_refuses(live_then: Catalog, declared_then
 def test_a_plan_too_large_to_keep_is_not_given_out() -> None:
     out: dict[str, Any] = {}
     with pytest.raises(Refused) as refused:
-        _publish_bytes(b"x" * (8 * 1024 * 1024 + 1), out)
+        publish_bytes(b"x" * (8 * 1024 * 1024 + 1), out)
     assert refused.value.reason == "PlanTooLarge"
     assert out == {}
 

@@ -21,6 +21,7 @@ def job(claim: Claim, s: Snapshot) -> JobSpec:
         operation=cast("Operation", claim.type),
         family="schema",
         engine=digest.engine_family(inputs["engine"]),
+        make=digest.engine_make(inputs["engine"]),
         operation_id=claim.operation_id,
         attempt=claim.attempt,
         job_name=claim.job_name,

@@ -14,49 +14,29 @@ from typing import Any, Final
 import psycopg
 
 from ptahk.errors import OperationFailed, PtahkError, Refused
+from ptahk.executor.attempt import (
+    MESSAGES_MAX,
+    SETTLE_S,
+    StatementFailed,
+    after_start,
+    is_settled,
+    lock_timeout,
+    refuse_rows,
+    result_digest,
+)
 from ptahk.executor.budget import Stopped
 from ptahk.executor.dialects.postgres import ledger
 from ptahk.executor.dialects.postgres.catalog import fingerprint, read_catalog
 from ptahk.executor.dialects.postgres.session import ConnectionLost, Session, first_line
-from ptahk.executor.planning.document import (
-    PlanDocumentError,
-    Statement,
-    data_checks,
-    parse_plan,
-)
+from ptahk.executor.planning.document import Statement, data_checks
 from ptahk.executor.planning.model import Scope
-from ptahk.wire import digest
+from ptahk.executor.publishing import read_plan
 from ptahk.wire.jobspec import JobSpec
 
 RETRY_FIRST_S: Final = 0.2
 RETRY_LAST_S: Final = 5.0
-SETTLE_S: Final = 10.0
-MESSAGES_MAX: Final = 10
 OLD_SNAPSHOT_S: Final = 5.0
 _LOCK_NOT_AVAILABLE: Final = "55P03"
-
-
-class StatementFailed(OperationFailed):
-    """A statement failed; the server's own answer says that it took no effect (I3)."""
-
-    default_reason = "StatementFailed"
-
-    def __init__(self, statement: Statement, total: int, error: psycopg.Error) -> None:
-        detail = [text for text in (error.diag.message_detail, error.diag.message_hint) if text]
-        message = error.diag.message_primary or first_line(error)
-        super().__init__(
-            f"statement {statement.index} of {total} failed ({statement.object}): {message}"
-            + (f" ({'; '.join(detail)})" if detail else "")
-        )
-        self.sqlstate = error.sqlstate
-
-
-def read_plan(data: bytes) -> tuple[Statement, ...]:
-    """The Apply parser. :raises Refused: ``InvalidPlan``."""
-    try:
-        return parse_plan(data)
-    except PlanDocumentError as error:
-        raise Refused(f"the plan's bytes are not a plan: {error}", reason="InvalidPlan") from None
 
 
 def check_data(session: Session, statements: Sequence[Statement]) -> None:
@@ -83,14 +63,7 @@ def check_data(session: Session, statements: Sequence[Statement]) -> None:
                 reason="DataNotReadable",
                 hint="plan as a role that may read the whole table",
             ) from None
-    if messages:
-        more = len(messages) - MESSAGES_MAX
-        shown = "; ".join(messages[:MESSAGES_MAX]) + (f"; and {more} more" if more > 0 else "")
-        raise Refused(
-            f"stored values do not fit the declared schema: {shown}",
-            reason="DataDoesNotFit",
-            hint="change these rows first, then plan again",
-        )
+    refuse_rows(messages)
 
 
 def apply(session: Session, spec: JobSpec, plan: bytes, nonce: str, out: dict[str, Any]) -> None:
@@ -145,26 +118,12 @@ def _refuse_read_only(session: Session) -> None:
 
 
 def _settled_already(session: Session, spec: JobSpec, out: dict[str, Any]) -> bool:
-    """Re-inspect (C-10.3). True where the live state is the plan's desired one already.
-
-    :raises Refused: ``StalePlan``, naming the fingerprint that was expected.
-    """
+    """Re-inspect (C-10.3). :raises Refused: ``StalePlan``."""
     with session.snapshot():
         found = fingerprint(
             read_catalog(session.query, Scope(tuple(spec.scope), tuple(spec.policy.exclude)))
         )
-    if found == spec.observed_fingerprint and found != spec.desired_fingerprint:
-        return False
-    if found == spec.desired_fingerprint:
-        out["result"] = "alreadyConverged"
-        return True
-    out["result"] = "stale"
-    raise Refused(
-        f"the database changed since it was planned (observed={spec.observed_fingerprint}, "
-        f"now={found}): the plan is stale, nothing ran",
-        reason="StalePlan",
-        hint="plan again",
-    )
+    return is_settled(found, spec, out)
 
 
 def groups_of(statements: Sequence[Statement]) -> Iterator[tuple[bool, list[Statement]]]:
@@ -194,7 +153,7 @@ def _run_all(
                 _run_alone(session, spec, group[0], last, total)
             out["statementsDone"] = group[-1].index
         if not groups:
-            ledger.finish(session, spec, "applied", _digest(spec, "applied", total))
+            ledger.finish(session, spec, "applied", result_digest(spec, "applied", total))
         out["statementsDone"] = total
         out["result"] = "applied"
         out.pop("statement", None)
@@ -225,7 +184,7 @@ def _run_transaction(
             with session.transaction():
                 for running in group:
                     out["statement"] = running.index
-                    session.check_still_mine(_lock_timeout(spec, running))
+                    session.check_still_mine(lock_timeout(spec, running))
                     session.run(running.sql)
                     if not session.in_transaction:
                         raise _transaction_ended(running)
@@ -233,7 +192,7 @@ def _run_transaction(
                 session.run("SET CONSTRAINTS ALL IMMEDIATE")
                 ledger.done(session, spec, group[-1].index)
                 if last:
-                    ledger.finish(session, spec, "applied", _digest(spec, "applied", total))
+                    ledger.finish(session, spec, "applied", result_digest(spec, "applied", total))
                 session.check_still_mine()
             return
         except psycopg.Error as error:
@@ -270,7 +229,7 @@ def _run_alone(
     """A statement that cannot be in a transaction, between its intent mark and its progress."""
     session.check_still_mine()
     ledger.intend(session, spec, statement.index)
-    session.check_still_mine(_lock_timeout(spec, statement))
+    session.check_still_mine(lock_timeout(spec, statement))
     try:
         session.run(statement.sql)
     except psycopg.Error as error:
@@ -279,7 +238,7 @@ def _run_alone(
     with session.transaction():
         ledger.done(session, spec, statement.index)
         if last:
-            ledger.finish(session, spec, "applied", _digest(spec, "applied", total))
+            ledger.finish(session, spec, "applied", result_digest(spec, "applied", total))
 
 
 def _transaction_ended(statement: Statement) -> PtahkError:
@@ -293,21 +252,16 @@ def _transaction_ended(statement: Statement) -> PtahkError:
 def _failed(session: Session, statement: Statement, total: int, error: psycopg.Error) -> PtahkError:
     if session.budget.stopping:
         return Stopped(f"stopped on request during statement {statement.index} of {total}")
-    return StatementFailed(statement, total, error)
+    detail = [text for text in (error.diag.message_detail, error.diag.message_hint) if text]
+    message = error.diag.message_primary or first_line(error)
+    return StatementFailed(statement, total, message, detail, error.sqlstate)
 
 
 def _after_start(error: PtahkError | psycopg.Error) -> PtahkError:
     """An error of an attempt that had started: it ran and failed, whatever the cause (exit 5)."""
-    if isinstance(error, OperationFailed):
-        return error
     if isinstance(error, PtahkError):
-        return OperationFailed(error.message, reason=error.reason, hint=error.hint)
+        return after_start(error)
     return OperationFailed(first_line(error), reason="StatementFailed")
-
-
-def _lock_timeout(spec: JobSpec, statement: Statement) -> float:
-    own = statement.lock_timeout_s
-    return spec.policy.lock_timeout_seconds if own is None else float(own)
 
 
 def _record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
@@ -316,18 +270,9 @@ def _record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> Non
         return
     try:
         session.settle(SETTLE_S)
-        ledger.finish(session, spec, "failed", _digest(spec, "failed", int(out["statementsDone"])))
+        ledger.finish(
+            session, spec, "failed", result_digest(spec, "failed", int(out["statementsDone"]))
+        )
     except (PtahkError, psycopg.Error):
         return
     out["result"] = "failed"
-
-
-def _digest(spec: JobSpec, outcome: str, done: int) -> str:
-    return digest.result_digest(
-        {
-            "operationId": spec.operation_id,
-            "planDigest": spec.plan_digest,
-            "outcome": outcome,
-            "statementsDone": done,
-        }
-    )

@@ -23,8 +23,8 @@ from ptahk.executor.dialects.postgres.reading import (
 )
 from ptahk.executor.dialects.postgres.scratch import Workshop, workshop
 from ptahk.executor.dialects.postgres.session import SETTINGS, Session
-from ptahk.executor.planning.model import Catalog, ObjectId, Policy, Rename, Scope
-from ptahk.wire.jobspec import JobPolicy, JobSpec
+from ptahk.executor.planning.model import Catalog, ObjectId, Scope
+from ptahk.wire.jobspec import JobSpec
 
 Files = Sequence[tuple[str, str]]
 _CREATED: Final = re.compile(
@@ -214,20 +214,3 @@ def _stated(scratch: Session, catalog: Catalog, loaded: Loaded) -> Catalog:
         "stated": {name: sorted(attributes) for name, attributes in sorted(said.items())},
     }
     return replace(catalog, objects=objects, context=context)
-
-
-def planning_policy(policy: JobPolicy, deadline_s: int) -> Policy:
-    """The planner's view of the Job's policy."""
-    return Policy(
-        each_alone=policy.transaction_mode == "none",
-        allow_destructive=policy.allow_destructive,
-        protected_tables=tuple(policy.protected_tables),
-        privileges=policy.privileges,
-        partitions=policy.partitions,
-        renames=tuple(
-            Rename(tuple(old.split(".")), tuple(new.split("."))) for old, new in policy.renames
-        ),
-        lock_timeout_s=policy.lock_timeout_seconds,
-        deadline_s=deadline_s,
-        deadline_explicit=policy.deadline_explicit,
-    )

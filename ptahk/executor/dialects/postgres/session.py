@@ -18,6 +18,7 @@ from psycopg import pq
 
 from ptahk.errors import PtahkError, Refused, Unreachable, UsageError
 from ptahk.executor.budget import Budget
+from ptahk.executor.budget import ConnectionLost as ConnectionLost
 from ptahk.executor.planning.model import Query
 from ptahk.wire import digest
 
@@ -72,13 +73,6 @@ class LockHeld(Refused):
     """Another session holds the database's advisory lock (C-9.8)."""
 
     default_reason = "LockHeld"
-
-
-class ConnectionLost(PtahkError):
-    """The one session is gone: what it had sent may or may not have happened (C-9.6)."""
-
-    exit_code = 4
-    default_reason = "ConnectionLost"
 
 
 @dataclass(frozen=True, slots=True)

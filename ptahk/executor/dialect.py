@@ -1,0 +1,127 @@
+"""What the operations ask of an engine. Each package of ``dialects`` has a module ``dialect``.
+
+The commands, their order and what a result says are the operations'; sessions, ledgers, plans and
+statements are the dialect's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from ptahk.errors import PtahkError, UsageError
+from ptahk.executor.budget import Budget
+from ptahk.wire.jobspec import FencedAttempt, JobSpec
+from ptahk.wire.protocol import LedgerReport, LedgerRow
+
+Files = Sequence[tuple[str, str]]
+
+
+class Identity(Protocol):
+    """Which server and database a session talks to; its text is compared (C-6.14)."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def timeline(self) -> int | None: ...
+
+
+class Session(Protocol):
+    """One physical session, which nothing reconnects (C-9.6)."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def lost(self) -> bool: ...
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def lock(self, wait_s: float) -> None:
+        """Take the database's lock and prove it (C-9.8)."""
+
+    def settle(self, seconds: float) -> None:
+        """Time for the last writes of an ended operation."""
+
+    def close(self) -> None:
+        """End the session, which is the unlock."""
+
+
+class Dialect(Protocol):
+    """The module ``dialect`` of an engine's package."""
+
+    Error: type[Exception]
+    """What the driver raises where the server refused something."""
+
+    def check_url(self, url: str, name: str, spec: JobSpec, user: str | None) -> None:
+        """Refuse a URL that the driver reads otherwise than ``wire.dsn`` (C-8.5)."""
+
+    def preload(self) -> None:
+        """Import the planner, while the server answers."""
+
+    def connect(self, url: str, spec: JobSpec, budget: Budget) -> Any:
+        """Open the one session."""
+
+    def clock(self, session: Any) -> float:
+        """The database's clock, seconds since the epoch."""
+
+    def is_direct(self, session: Any) -> bool:
+        """Whether nothing stands between us and the server, as the server itself says."""
+
+    def refuse_pooler(self, session: Any, url: str, timeout_s: float) -> None:
+        """Find what shares sessions among clients (C-9.7)."""
+
+    def apply(
+        self, session: Any, spec: JobSpec, plan: bytes, nonce: str, out: dict[str, Any]
+    ) -> None:
+        """Run a plan's bytes."""
+
+    def rebind(self, session: Any, spec: JobSpec, nonce: str, out: dict[str, Any]) -> None:
+        """Accept another coordination digest."""
+
+    def recent(self, session: Any) -> list[LedgerRow]:
+        """The ledger's newest rows."""
+
+    def report(self, session: Any, spec: JobSpec) -> LedgerReport:
+        """The ledger as this session finds it."""
+
+    def fence(self, session: Any, spec: JobSpec, attempt: FencedAttempt) -> LedgerRow | None:
+        """Write the tombstone (C-6.9)."""
+
+    def bench(
+        self, session: Any, url: str, dev_url: str | None, spec: JobSpec, cache_dir: str | None
+    ) -> Any:
+        """What planning works with."""
+
+    def observe(self, bench: Any, files: Files | None, out: dict[str, Any]) -> None:
+        """Drift and fingerprints."""
+
+    def plan(self, bench: Any, files: Files, out: dict[str, Any], for_proof: bool) -> None:
+        """A plan."""
+
+    def unexpected(self, error: Exception) -> PtahkError:
+        """A read of ours that the server refused: by right, by a timeout, or by a surprise."""
+
+
+_PACKAGES = {"postgresql": "postgres", "mysql": "mysql"}
+
+
+def of(engine: str) -> Dialect:
+    """The dialect of an engine family; only its own driver is imported.
+
+    :raises UsageError: ``EngineNotSupported``: its driver is not installed here.
+    """
+    try:
+        module = import_module(f"ptahk.executor.dialects.{_PACKAGES[engine]}.dialect")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("ptahk"):
+            raise
+        raise UsageError(
+            f"engine not supported here (engine={engine}): {error.name} is not installed",
+            reason="EngineNotSupported",
+            field="engine",
+        ) from None
+    return cast("Dialect", module)

@@ -1,0 +1,123 @@
+"""Whether the attempt ledger is there, is one, and what this account can do with it (C-6.16).
+
+Tables have no owners here, and triggers on them run as whoever made them, so there is no stranger's
+code that would run as us. What is left to check: that they are the tables that ptahk makes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+import pymysql
+
+from ptahk.errors import Refused
+from ptahk.executor.dialects.mysql.driver import code_of
+from ptahk.executor.dialects.mysql.session import Session
+from ptahk.wire import ledgersql
+
+TABLES: Final = ledgersql.MYSQL_TABLES
+_NO_RIGHT: Final = frozenset({1044, 1142, 1143, 1227, 1370})
+_NO_TABLE: Final = 1146
+_READ_ONLY: Final = frozenset({1290, 1792, 1836})
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What this account can do with the ledger."""
+
+    present: bool
+    readable: bool
+    writable: bool
+    creatable: bool
+
+
+def name(session: Session, table: str) -> str:
+    """A ledger table's qualified name: the session may be in a scratch database."""
+    return "`" + session.database.replace("`", "``") + "`." + table
+
+
+def presence(session: Session) -> Presence:
+    """Look for the ledger without changing anything.
+
+    :raises Refused: ``LedgerUntrusted``: not the tables that ptahk makes; ``LedgerVersion``: of
+        another version.
+    """
+    found = {
+        str(row[0]): row[1:]
+        for row in session.query(
+            "SELECT table_name, table_type, engine, table_comment FROM information_schema.tables"
+            " WHERE table_schema = %s AND table_name IN (%s, %s, %s)",
+            (session.database, *TABLES),
+        )
+    }
+    if not found:
+        return Presence(False, False, False, _creatable(session))
+    for table, (kind, engine, comment) in sorted(found.items()):
+        if str(comment) != ledgersql.VERSION and kind == "BASE TABLE":
+            raise Refused(
+                f"table {table} is of another ledger (comment={str(comment)[:80]!r}): "
+                f"this ptahk knows {ledgersql.VERSION!r}",
+                reason="LedgerVersion",
+            )
+        if kind != "BASE TABLE" or str(engine).lower() != "innodb":
+            raise _untrusted(f"{table} is not the plain InnoDB table that ptahk makes")
+    _refuse_triggers(session)
+    if len(found) < len(TABLES):
+        # Made in part: by us, before we were stopped, or by an account that sees no more.
+        return Presence(False, False, False, _creatable(session))
+    readable = all(_may(session, f"SELECT 1 FROM {name(session, each)} LIMIT 0") for each in TABLES)
+    return Presence(True, readable, readable and _writable(session), _creatable(session))
+
+
+def _refuse_triggers(session: Session) -> None:
+    rows = session.query(
+        "SELECT trigger_name FROM information_schema.triggers"
+        " WHERE event_object_schema = %s AND event_object_table IN (%s, %s, %s)",
+        (session.database, *TABLES),
+    )
+    if rows:
+        raise _untrusted(f"trigger {rows[0][0]} changes what is written to it")
+
+
+def _writable(session: Session) -> bool:
+    """Statements that touch no row, and want the right to."""
+    return all(
+        _may(session, f"INSERT INTO {name(session, each)} SELECT * FROM {name(session, each)}"
+                      " WHERE 1 = 0")
+        and _may(session, f"UPDATE {name(session, each)} SET operation_id = operation_id"
+                          " WHERE 1 = 0")
+        for each in TABLES
+    )  # fmt: skip
+
+
+def _creatable(session: Session) -> bool:
+    """The server looks at the rights before it finds that there is nothing to copy."""
+    nothing = name(session, f"ptahk_none_{secrets.token_hex(8)}")
+    try:
+        session.run(f"CREATE TABLE {nothing}_copy LIKE {nothing}")
+    except pymysql.MySQLError as error:
+        if code_of(error) in _NO_RIGHT | _READ_ONLY:
+            return False
+        if code_of(error) != _NO_TABLE:
+            raise
+    return True
+
+
+def _may(session: Session, sql: str) -> bool:
+    try:
+        session.run(sql)
+    except pymysql.MySQLError as error:
+        if code_of(error) in _NO_RIGHT | _READ_ONLY:
+            return False
+        raise
+    return True
+
+
+def _untrusted(why: str) -> Refused:
+    return Refused(
+        f"the attempt ledger cannot be trusted: {why}",
+        reason="LedgerUntrusted",
+        hint=f"find out who made it; drop or rename {', '.join(TABLES)}",
+    )

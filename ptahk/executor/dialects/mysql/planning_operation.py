@@ -1,0 +1,109 @@
+"""Plan: two independent inspections, one set of bytes, and a rehearsal in a second scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptahk.executor.dialects.mysql import ledger, online, planner
+from ptahk.executor.dialects.mysql.applying import check_data
+from ptahk.executor.dialects.mysql.catalog import fingerprint
+from ptahk.executor.dialects.mysql.inspecting import Bench, Desired, Files, desired
+from ptahk.executor.dialects.mysql.rehearsal import rehearse
+from ptahk.executor.planning.model import Catalog, Policy, Step
+from ptahk.executor.planning.result import PlanResult
+from ptahk.executor.publishing import (
+    drift_document,
+    planning_policy,
+    publish,
+    publish_bytes,
+    refusal,
+    same_bytes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """What one plan was made from, but for the facts."""
+
+    policy: Policy
+    ways: Mapping[str, str]
+    sizes: Mapping[Any, int]
+
+
+def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = False) -> None:
+    """Compute a plan and fill the result document.
+
+    :param for_proof: the ledger is there already, and what is left is not going to be applied.
+    :raises PtahkError: why there is no plan, or why it may not be applied; what was computed by
+        then stands in ``out``.
+    """
+    spec, session = bench.spec, bench.session
+    if not for_proof:
+        ledger.check_binding(session, spec)
+    with desired(bench, files) as declared:
+        wanted, live = declared.read(), bench.live()
+        policy = planning_policy(spec.policy, spec.active_deadline_seconds)
+        sides = _sides(bench, declared, live, wanted, policy)
+        first = _plan(bench, live, wanted, sides)
+        publish([session.database], declared.loaded.notes, first, bench.timings, out)
+        if first.refusals and not first.statements:
+            raise refusal(first.refusals)
+        again = declared.read()
+        second = _plan(bench, bench.live(), again, sides)
+        publish_bytes(same_bytes(first, second), out)
+        setup = ledger.require(session) if first.statements and not for_proof else []
+        out["summary"]["setup"] = setup
+        if first.refusals:
+            raise refusal(first.refusals)
+        with bench.timed("checkData"):
+            check_data(session, first.statements)
+        if first.statements:
+            with bench.timed("rehearse"):
+                out["summary"]["notes"] += rehearse(bench, declared, live, wanted, first)
+
+
+def _plan(bench: Bench, live: Catalog, wanted: Catalog, sides: _Sides) -> PlanResult:
+    with bench.timed("plan"):
+        return planner.plan(live, wanted, sides.policy, sides.sizes, sides.ways)
+
+
+def _sides(
+    bench: Bench, declared: Desired, live: Catalog, wanted: Catalog, policy: Policy
+) -> _Sides:
+    """Sizes, and how the server would carry out each ALTER TABLE; nothing where nothing differs."""
+    if planner.nothing_to_do(live, wanted, policy):
+        return _Sides(policy, {}, {})
+    sizes = bench.sizes()
+    made = planner.plan(live, wanted, policy, sizes)
+    return _Sides(policy, _ways(bench, declared, live, made.steps), sizes)
+
+
+def _ways(
+    bench: Bench, declared: Desired, live: Catalog, steps: Sequence[Step]
+) -> Mapping[str, str]:
+    if not steps:
+        return {}
+    shop = declared.shop
+    with bench.timed("probe"), bench.scratch(shop) as name:
+        return online.probe(shop.run, shop.query, live, steps, scratch=name)
+
+
+def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
+    """Drift and fingerprints; with ``declaration``, the live schema as SQL. Changes nothing."""
+    from ptahk.executor.dialects.mysql.declaration import declaration
+
+    spec = bench.spec
+    if files is None:
+        live = bench.live()
+        out["drift"] = None
+    else:
+        with desired(bench, files) as declared:
+            wanted, live = declared.read(), bench.live()
+            policy = planning_policy(spec.policy, spec.active_deadline_seconds)
+            sides = _sides(bench, declared, live, wanted, policy)
+            out["drift"] = drift_document(_plan(bench, live, wanted, sides))
+    out["observedFingerprint"] = out["scopeFingerprint"] = fingerprint(live)
+    if spec.declaration:
+        out["declaration"] = declaration(live)

@@ -1,0 +1,186 @@
+"""What holds on every engine: an Apply happens once, says how far it came, and is proven."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ptahk.executor.planning.document import Statement, plan_bytes
+from tests.kit.operations import OTHER_REALM, Operator, children, operator
+from tests.kit.targets import TRANSACTIONAL_DDL, Target
+from tests.kit.waiting import until
+
+
+@pytest.fixture
+def here(target: Target, tmp_path: Path) -> Iterator[Operator]:
+    """The superuser's operations on the target, from one store."""
+    with operator(target.url(), tmp_path, defaults=target.settings) as made:
+        yield made
+
+
+def declared(target: Target, *names: str) -> str:
+    return "".join(f"CREATE TABLE {target.table(name)} (id int PRIMARY KEY);" for name in names)
+
+
+def written(*statements: tuple[str, str, int, bool]) -> bytes:
+    """A plan of our own: (SQL, object, group, in a transaction)."""
+    return plan_bytes(
+        [
+            Statement(number, sql, "Test", named, "safe", "", "", group, inside, None)
+            for number, (sql, named, group, inside) in enumerate(statements, start=1)
+        ]
+    )
+
+
+def test_a_plan_is_applied_once_and_proven(target: Target, here: Operator) -> None:
+    _, applied, proved = here.converge(declared(target, "one", "two"))
+    assert applied.result["result"] == "applied"
+    assert applied.result["statementsDone"] == applied.result["statementsTotal"] == 2
+    assert len(applied.result["notes"]) == 1, "the ledger was made"
+    assert proved.result["fence"]["row"]["state"] == "finished"
+    assert target.attempts() == [("finished", "applied", 2)]
+
+
+def test_the_same_plan_again_ends_already_converged(target: Target, here: Operator) -> None:
+    planned, _, _ = here.converge(declared(target, "one"))
+    again = here.apply(planned)
+    assert again.exit_code == 0
+    assert again.result["result"] == "alreadyConverged"
+    assert len(target.attempts()) == 1
+
+
+def test_a_database_that_moved_is_refused_before_any_row(target: Target, here: Operator) -> None:
+    planned = here.plan(declared(target, "one"))
+    target.run(declared(target, "surprise").removesuffix(";"))
+    stale = here.apply(planned)
+    assert (stale.exit_code, stale.reason) == (3, "StalePlan")
+    assert not target.has_ledger()
+
+
+def test_another_server_behind_the_same_url_is_refused(target: Target, here: Operator) -> None:
+    planned = here.plan(declared(target, "one"))
+    refused = here.apply(planned, server_identity=f"{target.engine}/1/2")
+    assert (refused.exit_code, refused.reason) == (3, "ServerIdentityMismatch")
+    assert not target.has_ledger()
+
+
+def test_a_failure_says_how_far_it_came(target: Target, here: Operator) -> None:
+    planned = here.plan(declared(target, "one"))
+    texts = (
+        (declared(target, "first").removesuffix(";"), "table first", 1, True),
+        (declared(target, "second").removesuffix(";"), "table second", 2, True),
+        (f"CREATE TABLE {target.table('third')} (x nosuchtype)", "table third", 2, True),
+    )
+    failed = here.apply(planned, plan=written(*texts))
+    assert (failed.exit_code, failed.reason) == (5, "StatementFailed")
+    assert failed.result["statement"] == 3
+    whole = target.can(TRANSACTIONAL_DDL)
+    assert failed.result["statementsDone"] == (1 if whole else 2)
+    assert failed.frame["outcomeCertain"] is True
+    assert target.attempts() == [("finished", "failed", 1 if whole else 2)]
+    assert [target.has_table(name) for name in ("first", "second", "third")] == [
+        True, not whole, False,
+    ]  # fmt: skip
+    same = {"operation_id": failed.spec.operation_id, "epoch": failed.spec.epoch}
+    late = here.apply(planned, plan=written(*texts), **same)
+    assert (late.exit_code, late.reason) == (3, "AttemptExists")
+
+
+def test_two_statements_in_one_text_are_refused_by_the_server(
+    target: Target, here: Operator
+) -> None:
+    planned = here.plan(declared(target, "one"))
+    failed = here.apply(planned, plan=written((declared(target, "a", "b"), "table a", 1, True)))
+    assert failed.reason == "StatementFailed"
+    assert not target.has_table("a")
+
+
+def test_another_explicit_key_is_refused_by_the_binding_row(target: Target, here: Operator) -> None:
+    here.converge(declared(target, "one"), explicit_key=True)
+    other = here.plan(
+        declared(target, "one", "two"), explicit_key=True, coordination_digest=OTHER_REALM
+    )
+    assert (other.exit_code, other.reason) == (3, "BindingMismatch")
+
+
+def test_two_applies_at_once_one_wins(target: Target, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        operator(target.url(), folders[0], defaults=target.settings) as one,
+        operator(target.url(), folders[1], defaults=target.settings) as two,
+    ):
+        sides = (one, two)
+        plans = [side.plan(declared(target, "one", "two")) for side in sides]
+        assert [plan.reason for plan in plans] == [None, None]
+        started = [side.start_apply(plan) for side, plan in zip(sides, plans, strict=True)]
+        ended = [each.wait() for each in started]
+    results = sorted(str(each.result["result"]) for each in ended)
+    assert results in (["alreadyConverged", "applied"], ["applied", "refused"]), results
+    assert [row[:2] for row in target.attempts()] == [("finished", "applied")]
+
+
+def test_an_apply_that_waits_for_the_lock_names_who_holds_it(
+    target: Target, here: Operator, tmp_path: Path
+) -> None:
+    planned = here.plan(declared(target, "one"))
+    with target.locked() as holder:
+        policy = here.policy_with(coordination_timeout_seconds=0.5)
+        began = time.monotonic()
+        held = here.apply(planned, policy=policy)
+        assert (held.exit_code, held.reason) == (3, "LockHeld")
+        assert str(holder) in held.message
+        assert time.monotonic() - began < 60
+    assert not target.has_ledger()
+
+
+def test_one_session_holds_the_lock_and_runs_the_statements(target: Target, here: Operator) -> None:
+    target.run(declared(target, "busy").removesuffix(";"))
+    texts = (
+        (f"ALTER TABLE {target.table('busy')} ADD COLUMN n int", "table busy", 1, True),
+        (declared(target, "after").removesuffix(";"), "table after", 2, True),
+    )
+    planned = here.plan(declared(target, "busy", "one"))
+    with target.in_use("busy"):
+        policy = here.policy_with(lock_timeout_seconds=60)
+        started = here.start_apply(planned, plan=written(*texts), policy=policy)
+        waiter = until(target.waiting_lock_owner, "the lock's owner to wait for the table")
+        target.kill(waiter)
+        ended = started.wait()
+    assert ended.exit_code == 4
+    assert ended.result["result"] == "unknown"
+    assert not target.has_table("after"), "nothing more was sent"
+    proved = here.prove(ended.spec, planned, declared(target, "busy", "one"))
+    row = proved.result["fence"]["row"]
+    assert row["state"] == "started"
+    assert (row["statementsDone"], row["statementRunning"]) == (0, None)
+
+
+def test_what_a_killed_client_left_running_is_settled_by_the_fence(
+    target: Target, here: Operator
+) -> None:
+    target.run(declared(target, "busy").removesuffix(";"))
+    text = f"ALTER TABLE {target.table('busy')} ADD COLUMN n int"
+    planned = here.plan(declared(target, "busy", "one"))
+    with target.in_use("busy"):
+        policy = here.policy_with(lock_timeout_seconds=60)
+        plan = written((text, "table busy", 1, True))
+        started = here.start_apply(planned, plan=plan, policy=policy)
+        until(target.waiting_lock_owner, "the lock's owner to wait for the table")
+        for child in children(started.process.pid):
+            os.kill(child, signal.SIGKILL)
+        ended = started.wait()
+        assert ended.frame["outcomeCertain"] is False
+    # MySQL and MariaDB do not notice that the client is gone: the statement goes on, and the fence
+    # waits for it. PostgreSQL may have ended it before.
+    proved = here.prove(ended.spec, planned, declared(target, "busy", "one"))
+    row = proved.result["fence"]["row"]
+    assert row["state"] == "started"
+    assert row["statementRunning"] is None
+    assert row["statementsDone"] == (1 if target.has_column("busy", "n") else 0)
