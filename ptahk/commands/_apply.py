@@ -165,7 +165,7 @@ def _result(session: Session, answer: Answer | None, plan: Plan, outcome: str) -
     return document(
         "ApplyResult",
         resource=_documents.resource(session.wanted.document),
-        engine=_documents.ENGINE,
+        engine=_documents.engine(session.wanted.document),
         outcome=outcome,
         converged=outcome == "NoChanges" or entry is None or entry.converged is not False,
         plan=plan.spec.fingerprint,

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ptahk.commands import _local, _resource, _wiring
+from ptahk.commands import _local, _wiring
 from ptahk.commands._options import Cluster, Place
 from ptahk.commands._release import Attempt, Side
 from ptahk.commands._render import Messages
@@ -22,7 +22,7 @@ def side(reader: Reader, cluster: Cluster, place: Place, messages: Messages) -> 
 
     @contextlib.contextmanager
     def fencing() -> Iterator[World]:
-        url, _ = _local.target(place, _resource.DEFAULT_ENGINE)
+        url, _ = _local.target(place, None)
         progress = _local.Progress(messages)
         namespace = cluster.coordination_namespace
         with _wiring.fencing_world(reader, namespace, url, progress) as world:

@@ -170,7 +170,7 @@ def history(
 
     :param progress: with it, the database's own ledger is read too, by a child of this command.
     """
-    from ptahk.commands import _ledger, _local, _resource
+    from ptahk.commands import _ledger, _local
 
     _cluster.check_options(place, None, None)
     with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
@@ -178,7 +178,7 @@ def history(
         plans = _local.plans_of(reader.objects, owner)
         rows = None
         if progress is not None:
-            url, _ = _local.target(place, _resource.DEFAULT_ENGINE)
+            url, _ = _local.target(place, None)
             namespace = cluster.coordination_namespace
             with _wiring.fencing_world(reader, namespace, url, progress) as world:
                 rows = _ledger.rows(world, owner)

@@ -19,7 +19,10 @@ from ptahk.wire import digest
 if TYPE_CHECKING:
     from ptahk.engine.model.plan import Plan
 
-ENGINE = "postgresql"
+
+def engine(owner: Document) -> str:
+    """The engine family of a resource's target."""
+    return digest.engine_family(owner["spec"]["target"]["engine"])
 
 
 def resource(value: Document) -> dict[str, Any]:
@@ -72,7 +75,7 @@ def plan(owner: Document, spec: SchemaSpec, value: Plan, data: bytes) -> dict[st
     return document(
         "Plan",
         resource=resource(owner),
-        engine=ENGINE,
+        engine=engine(owner),
         fingerprint=value.spec.fingerprint,
         planDigest=value.spec.digest,
         sourceDigest=value.spec.bound("sourceDigest"),

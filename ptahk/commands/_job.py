@@ -45,7 +45,8 @@ def spec_of(
     return JobSpec(
         operation=operation,
         family="schema",
-        engine="postgresql",
+        engine=digest.engine_family(wanted.target.engine),
+        make=digest.engine_make(wanted.target.engine),
         operation_id=operation_id,
         attempt=1,
         job_name=digest.job_name(operation, uid, operation_id, inputs, 1),

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ptahk.commands import _inputs, _job, _local, _resource, _wiring
+from ptahk.commands import _inputs, _job, _local, _wiring
 from ptahk.commands._options import Place
 from ptahk.commands._wiring import World
 from ptahk.engine.ports import Document
@@ -20,7 +20,7 @@ def world_with_url(
 
     :raises UsageError: there is no URL, or it has no single meaning.
     """
-    url, _ = _local.target(place, _resource.DEFAULT_ENGINE)
+    url, _ = _local.target(place, None)
     state = _inputs.state_directory(place)
     with _wiring.local_world(state, durability, recorder, url=url) as world:
         yield world

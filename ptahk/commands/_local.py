@@ -135,13 +135,17 @@ class Progress:
             self._messages.detail(line)
 
 
-def target(place: Place, engine: str) -> tuple[str, TargetIdentity]:
+def target(place: Place, engine: str | None) -> tuple[str, TargetIdentity]:
     """The database URL and the identity of its target.
 
+    :param engine: None: the one that the URL's scheme names.
     :raises UsageError: there is none, or it has no single meaning. Nothing quotes it.
     """
     url = _inputs.read_url(place)
-    return url, dsn.identify(url, engine=engine, os_user=_inputs.os_user())
+    identity = dsn.identify(
+        url, engine=engine or _resource.engine_of_url(url), os_user=_inputs.os_user()
+    )
+    return url, identity
 
 
 def read_manifest(place: Place) -> tuple[Mapping[str, Any] | None, _inputs.Files | None]:
@@ -171,13 +175,15 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
         identity=identity,
         files=declared if files is None else files,
         manifest=manifest,
+        engine=engine or _resource.engine_of_url(url),
     )
     return found, url
 
 
-def _engine_of(manifest: Mapping[str, Any] | None) -> str:
+def _engine_of(manifest: Mapping[str, Any] | None) -> str | None:
     spec = (manifest or {}).get("spec", {})
-    return str(spec.get("target", {}).get("engine", _resource.DEFAULT_ENGINE))
+    named = spec.get("target", {}).get("engine")
+    return None if named is None else str(named)
 
 
 @contextlib.contextmanager
@@ -196,7 +202,8 @@ def session(
     dev_url = None
     if told.source.dev_url_env is not None:
         dev_url = _inputs.url_of_environment(told.source.dev_url_env, "dev-url-env")
-        dsn.identify(dev_url, engine=_resource.DEFAULT_ENGINE, os_user=_inputs.os_user())
+        engine = found.document["spec"]["target"]["engine"]
+        dsn.identify(dev_url, engine=engine, os_user=_inputs.os_user())
     state = _inputs.state_directory(told.place)
     progress = Progress(messages, every=durability == "required")
     opened = _wiring.local_world(state, durability, progress, url=url, dev_url=dev_url)

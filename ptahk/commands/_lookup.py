@@ -25,7 +25,7 @@ def resources(world: World, place: Place, ref: str | None) -> list[Document]:
     if place.key is not None:
         found = _of_key(found, place.key)
     elif place.url_env or place.url_file:
-        _, identity = _local.target(place, _resource.DEFAULT_ENGINE)
+        _, identity = _local.target(place, None)
         # A resource with a key of its own may lie behind this URL as well.
         found = _of_key(found, identity.local_key) or found
     if not found and (name is not None or place.key is not None):
@@ -39,9 +39,10 @@ def resources(world: World, place: Place, ref: str | None) -> list[Document]:
 
 
 def _of_key(found: list[Document], key: str) -> list[Document]:
-    realm = digest.coordination_digest(_resource.DEFAULT_ENGINE, key)
-    namespace = _resource.namespace_of(realm)
-    return [item for item in found if item["metadata"]["namespace"] == namespace]
+    # A key means another realm in either family of engines.
+    realms = (digest.coordination_digest(engine, key) for engine in ("postgresql", "mysql"))
+    namespaces = {_resource.namespace_of(realm) for realm in realms}
+    return [item for item in found if item["metadata"]["namespace"] in namespaces]
 
 
 def one_resource(world: World, place: Place, ref: str | None) -> Document:

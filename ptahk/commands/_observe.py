@@ -39,7 +39,7 @@ def report(session: Session, severity: str) -> dict[str, Any]:
     return document(
         "DriftReport",
         resource=_documents.resource(session.wanted.document),
-        engine=_documents.ENGINE,
+        engine=_documents.engine(session.wanted.document),
         observedAt=seen["time"],
         inSync=not drifted,
         digest=drift["digest"],

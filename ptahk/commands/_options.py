@@ -182,7 +182,9 @@ class Source:
 
     engine: Annotated[
         str | None,
-        typer.Option("--engine", metavar="ENGINE", help="postgresql (postgres is the same)."),
+        typer.Option(
+            "--engine", metavar="ENGINE", help="postgresql, mysql or mariadb (default: the URL's)."
+        ),
     ] = None
     schema: Annotated[
         list[str] | None,

@@ -78,10 +78,12 @@ def wanted(
     identity: TargetIdentity,
     files: Files | None,
     manifest: Mapping[str, Any] | None = None,
+    engine: str | None = None,
 ) -> Wanted:
     """The resource that a command line means.
 
     :param manifest: a PtahSchema document as the codec read it.
+    :param engine: what stands where neither the options nor the manifest name one.
     :raises UsageError: a field is not valid; it is named as the option or the manifest's path.
     """
     spec: dict[str, Any] = json.loads(json.dumps((manifest or {}).get("spec", {})))
@@ -90,8 +92,8 @@ def wanted(
     target.pop("urlFrom", None)
     spec.get("dev", {}).pop("urlFrom", None)
     if source.engine or "engine" not in target:
-        target["engine"] = source.engine or DEFAULT_ENGINE
-    _only_postgresql(target["engine"])
+        target["engine"] = source.engine or engine or DEFAULT_ENGINE
+    digest.engine_family(target["engine"])
     if place.key is not None or "coordinationKey" not in target:
         target["coordinationKey"] = coordination_key(place, identity)
     _apply_policy(spec, policy, source)
@@ -134,13 +136,10 @@ def of_plan(
     return _assemble(spec, name, identity, saved.files, saved.source_gzip)
 
 
-def _only_postgresql(engine: str) -> None:
-    if digest.engine_family(engine) != "postgresql":
-        raise UsageError(
-            f"engine not in this build (engine={engine}): only postgresql",
-            reason="UnknownEngine",
-            field="engine",
-        )
+def engine_of_url(url: str) -> str:
+    """The engine that a URL's scheme names; PostgreSQL where it names none that is known."""
+    scheme = url.partition("://")[0]
+    return scheme if scheme in ("mysql", "mariadb") else DEFAULT_ENGINE
 
 
 def _apply_policy(spec: dict[str, Any], options: PolicyOptions, source: Source) -> None:

@@ -9,12 +9,15 @@ import typer
 from ptahk.commands._options import Common, grouped
 from ptahk.errors import UsageError
 
+NAME_BYTES_MAX = {"postgresql": 63, "mysql": 384}
+"""Longest name of a role; of an account, ``user@host`` in bytes."""
+
 
 @grouped
 def ledger_sql(
     *,
     engine: Annotated[
-        str, typer.Option("--engine", metavar="ENGINE", help="postgresql, in any spelling.")
+        str, typer.Option("--engine", metavar="ENGINE", help="postgresql, mysql or mariadb.")
     ],
     grant_to: Annotated[
         str | None,
@@ -25,21 +28,18 @@ def ledger_sql(
     """Print the DDL of the attempt ledger, for a role that may not create it itself.
 
     It is idempotent and the same for every database. --grant-to lets a role write the ledger
-    without owning it.
+    without owning it. For MySQL and MariaDB it is run in the database that it is for, and names
+    an account, user or user@host.
     """
     from ptahk.commands import _render
     from ptahk.wire import digest, ledgersql
 
     family = digest.engine_family(engine)
-    if family != "postgresql":
-        raise UsageError(
-            f"engine not supported yet (engine={engine}): only PostgreSQL targets are",
-            reason="EngineNotSupported",
-            field="engine",
-        )
-    if grant_to is not None and not (0 < len(grant_to.encode()) <= 63 and "\0" not in grant_to):
-        raise UsageError("not a role's name (grant-to)", field="grant-to")
-    sql = ledgersql.script(ledgersql.postgresql(grant_to))
+    length = 1 if grant_to is None else len(grant_to.encode())
+    if not 0 < length <= NAME_BYTES_MAX[family] or "\0" in (grant_to or ""):
+        raise UsageError("not a role's or an account's name (grant-to)", field="grant-to")
+    made = ledgersql.mysql if family == "mysql" else ledgersql.postgresql
+    sql = ledgersql.script(made(grant_to))
     if common.output == "table":
         _render.write(sql)
         return 0

@@ -114,7 +114,6 @@ def test_the_bundle_holds_the_declaration() -> None:
     [
         (Place(key="local:x"), Source(), PolicyOptions(), "InvalidCoordinationKey"),
         (Place(key=""), Source(), PolicyOptions(), "InvalidCoordinationKey"),
-        (Place(), Source(engine="mysql"), PolicyOptions(), "UnknownEngine"),
         (Place(), Source(engine="oracle"), PolicyOptions(), "UnknownEngine"),
         (Place(), Source(), PolicyOptions(lock_timeout="x"), "InvalidDuration"),
         (Place(), Source(), PolicyOptions(rename=["x"]), "InvalidInput"),
