@@ -418,6 +418,9 @@ _ptahk() {
             return ;;
         "serve:--webhook-listen")
             return ;;
+        "serve:--webhook-certificates")
+            mapfile -t COMPREPLY < <(compgen -W "own DIRECTORY" -- "$cur")
+            return ;;
         "serve:--default-tolerations")
             return ;;
         "serve:--admission-plugin")
@@ -449,7 +452,7 @@ _ptahk() {
         "release-lock") words="--realm --dry-run --force --operation --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "ledger-sql") words="--engine --grant-to --output -o --quiet -q --verbose -v --no-color --help" ;;
         "crds") words="--output -o --help" ;;
-        "serve") words="--image --image-pull-policy --coordination-namespace --listen --webhook-listen --default-tolerations --admission-plugin --workers --leader-lease --kubeconfig --context --verbose -v --help" ;;
+        "serve") words="--image --image-pull-policy --coordination-namespace --listen --webhook-listen --webhook-certificates --default-tolerations --admission-plugin --workers --leader-lease --kubeconfig --context --verbose -v --help" ;;
         "completion") words="bash zsh fish --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ptahk.backends.local.objects import LocalObjects
     from ptahk.engine.model.plan import Approver
     from ptahk.serve.manager import World as ManagerWorld
+    from ptahk.serve.webhook import Certificates
 
 COORDINATION_NAMESPACE = "ptahk-system"
 NO_CLUSTER = (
@@ -323,6 +324,8 @@ class Cluster:
     """Seconds of not-ready and unreachable, as the API server adds them; None: it adds none."""
     plugins: frozenset[str] = frozenset()
     """Admission plugins of the API server that change Pods and were switched on."""
+    certificates: str | None = None
+    """Of the webhook: ``own``, a folder, or None: no webhook is served."""
 
 
 @contextlib.contextmanager
@@ -392,6 +395,7 @@ def manager_world(cluster: Cluster, identity: str) -> Iterator[ManagerWorld]:
             identity=identity,
             events_dropped=lambda: recorder.dropped,
             guard=Guard(KubeObjects(client(), timeout_s=READ_S), pod.differs, clock),
+            certificates=_certificates(cluster, client, stack),
         )
 
 
@@ -410,6 +414,27 @@ def _admission(cluster: Cluster, over: Client, declared: Declared) -> Admission:
         KubeSurroundings(over, declared=declared),
         SystemClock(),
     )
+
+
+def _certificates(
+    cluster: Cluster, client: Callable[[], Client], stack: contextlib.ExitStack
+) -> Certificates | None:
+    """The webhook's, looked after by a thread of their own until the stack ends."""
+    from ptahk.backends.kube.vault import KubeVault, names
+    from ptahk.serve.certs import MountedCertificates, OwnCertificates
+
+    kept: OwnCertificates | MountedCertificates
+    if cluster.certificates is None:
+        return None
+    if cluster.certificates == "own":
+        namespace = cluster.coordination_namespace
+        vault = KubeVault(client(), namespace, timeout_s=cluster.call_s)
+        kept = OwnCertificates(vault, names(namespace), SystemClock())
+    else:
+        kept = MountedCertificates(Path(cluster.certificates), SystemClock())
+    kept.start()
+    stack.callback(kept.stop)
+    return kept
 
 
 def _declared(cluster: Cluster) -> Declared:

@@ -66,6 +66,14 @@ class Replica:
             "--webhook-listen", metavar="ADDRESS", help="Of the admission webhook: HOST:PORT."
         ),
     ] = "0.0.0.0:9443"
+    webhook_certificates: Annotated[
+        str | None,
+        typer.Option(
+            "--webhook-certificates",
+            metavar="own|DIRECTORY",
+            help="Made and renewed here, or read from tls.crt and tls.key; without: no webhook.",
+        ),
+    ] = None
     default_tolerations: Annotated[
         str,
         typer.Option(
@@ -135,6 +143,7 @@ def serve(told: Replica) -> int:
         unguarded=told.unguarded_apply,
         default_tolerations=tolerations,
         plugins=parse_plugins(told.admission_plugin or []),
+        certificates=told.webhook_certificates,
     )
     stop = listening()
     with store_faults(), manager_world(cluster, identity()) as world:

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from ptahk import __version__
-from ptahk.backends.kube import policies, stamps
+from ptahk.backends.kube import admission, policies, stamps, vault
 from ptahk.engine.leader import LEASE_NAME
+from ptahk.serve import webhook
 from tests.kit import helm
 from tests.kit.presence import present
 
@@ -21,8 +22,10 @@ IMAGE = "registry.example/executor@sha256:" + "e" * 64
 VALUES: dict[str, Any] = {"image": {"manager": "registry.example/manager:1", "executor": IMAGE}}
 MONITORING = {"serviceMonitor": {"enabled": True}, "rules": {"enabled": True}}
 EVERYTHING = VALUES | {
+    "certManager": {"enabled": True},
     "metrics": MONITORING,
     "approvals": {"byAnotherPerson": True},
+    "admission": {"plugins": ["AlwaysPullImages"]},
 }
 
 Document = dict[str, Any]
@@ -86,12 +89,32 @@ def test_the_chart_is_of_this_version() -> None:
     assert chart["appVersion"] == __version__
 
 
-def test_no_secret_is_reached_and_nothing_is_a_star() -> None:
+def test_one_secret_alone_is_reached_and_nothing_is_a_star() -> None:
     for rule in rules():
         assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"], rule
-        assert not any("secret" in name for name in rule["resources"]), rule
+    secrets = [rule for rule in rules() if "secrets" in rule["resources"]]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in secrets] == [
+        ([vault.SECRET], ["get", "update"])
+    ]
     everything = {verb for rule in rules() for verb in rule["verbs"]}
     assert everything <= {"get", "list", "watch", "create", "update", "patch", "delete"}
+    named = [rule for rule in rules() if "validatingwebhookconfigurations" in rule["resources"]]
+    assert [rule["resourceNames"] for rule in named] == [[vault.CONFIGURATION]]
+
+
+def test_with_cert_manager_the_manager_reads_no_secret_at_all() -> None:
+    made = helm.template(EVERYTHING)
+    for role in (item for item in made if item["kind"] in ("Role", "ClusterRole")):
+        for rule in role["rules"]:
+            assert not {"secrets", "validatingwebhookconfigurations"} & set(rule["resources"])
+    pod = named("Deployment", "ptahk-manager", made)["spec"]["template"]["spec"]
+    assert "--webhook-certificates=/etc/ptahk/webhook" in pod["containers"][0]["args"]
+    assert "--webhook-certificates=own" in named("Deployment", "ptahk-manager")["spec"][
+        "template"]["spec"]["containers"][0]["args"]  # fmt: skip
+    certificate = named("Certificate", "ptahk-webhook", made)
+    assert certificate["spec"]["dnsNames"] == list(vault.names(NAMESPACE))
+    mounted = [item["secret"]["secretName"] for item in pod["volumes"] if "secret" in item]
+    assert mounted == [certificate["spec"]["secretName"]]
 
 
 def test_what_is_dangerous_is_not_there() -> None:
@@ -145,6 +168,20 @@ def test_the_policies_are_those_of_the_code() -> None:
     named("ValidatingAdmissionPolicy", "ptahk-other-person-schema", helm.template(EVERYTHING))
 
 
+def test_the_webhook_is_that_of_the_code() -> None:
+    service = {"namespace": NAMESPACE, "name": vault.SERVICE, "path": webhook.PATH, "port": 443}
+    wanted = admission.configuration({"service": service}, vault.CONFIGURATION)
+    found = named("ValidatingWebhookConfiguration", vault.CONFIGURATION)
+    assert found["webhooks"] == wanted["webhooks"]
+    assert "annotations" not in found["metadata"]
+    injected = named("ValidatingWebhookConfiguration", "ptahk", helm.template(EVERYTHING))
+    assert injected["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": f"{NAMESPACE}/ptahk-webhook"
+    }
+    ports = named("Service", vault.SERVICE)["spec"]["ports"]
+    assert [(port["port"], port["targetPort"]) for port in ports] == [(443, "webhook")]
+
+
 def test_without_mutating_policies_nothing_stamps() -> None:
     made = helm.template(VALUES, stamps=False)
     assert not any(item["kind"].startswith("Mutating") for item in made)
@@ -179,6 +216,8 @@ def test_every_object_of_the_whole_cluster_has_a_fixed_name() -> None:
         ({"image": {"manager": "m"}}, "image.executor is missing"),
         ({"replicas": 0}, "replicas"),
         ({"replica": 2}, "replica"),
+        ({"admission": {"plugins": ["Other"]}}, "plugins"),
+        ({"admission": {"defaultTolerations": "none"}}, "defaultTolerations"),
         ({"approvals": {"byAnotherPerson": "yes"}}, "byAnotherPerson"),
     ],
 )
