@@ -215,7 +215,7 @@ class Conduct:
             _need(10, waits, "a create may still land, and nobody waits for it (C-6.9)")
         proven = owed is None or owed.fenced
         if was.type == PROVE and before is not None and proven:
-            self._counted(before)
+            self._counted(owed or before)  # a proof that starts again takes them along
 
     def _counted(self, owed: PendingObservation) -> None:
         seen = self.pods.get((owed.job_name, owed.job_uid or ""), ())

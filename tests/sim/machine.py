@@ -29,7 +29,7 @@ from tests.kit.auditor import Violation, _need
 from tests.sim import fast, hostile, plots, points
 from tests.sim.world import KEY, Manager, Rates, Site, World, add_site, new_resource, toy_plan
 
-HEALED_TURNS = 6000
+HEALED_TURNS = 10_000
 EXTRA = 150
 """Hostile turns more, at most, where a resource is neglected still."""
 HEALED_S = 48 * 3600.0
