@@ -8,7 +8,7 @@ the digest and its version; a change of the inputs is a new version, never a new
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NewType
 
 from ptahk.errors import UsageError
@@ -32,6 +32,8 @@ InputFingerprint = NewType("InputFingerprint", str)
 SnapshotDigest = NewType("SnapshotDigest", str)
 DriftDigest = NewType("DriftDigest", str)
 ResultDigest = NewType("ResultDigest", str)
+SequenceDigest = NewType("SequenceDigest", str)
+HistoryFingerprint = NewType("HistoryFingerprint", str)
 JobName = NewType("JobName", str)
 ResourceUid = NewType("ResourceUid", str)
 
@@ -125,6 +127,21 @@ def plan_content_digest(plan_bytes: bytes) -> PlanDigest:
     """The plan bytes of C-7.3, exactly as published."""
     inner = hashlib.sha256(plan_bytes).hexdigest()
     return PlanDigest(_named("ptahk.dev/plan-content/v1", len(plan_bytes), inner))
+
+
+def token_digest(statements: Sequence[Sequence[str]]) -> str:
+    """SQL by its tokens alone, one list a statement: comments and white space do not count."""
+    return _named("ptahk.dev/migration-tokens/v1", [list(tokens) for tokens in statements])
+
+
+def sequence_digest(files: Sequence[dict[str, Any]]) -> SequenceDigest:
+    """The files of a migration directory, in order: version, kind, checksums, transaction mode."""
+    return SequenceDigest(_named("ptahk.dev/migration-sequence/v1", list(files)))
+
+
+def history_fingerprint(document: dict[str, Any]) -> HistoryFingerprint:
+    """What a database says was run, without times and users (C-11.15)."""
+    return HistoryFingerprint(_named("ptahk.dev/migration-history/v1", document))
 
 
 def plan_fingerprint(binding: "PlanBinding") -> PlanFingerprint:

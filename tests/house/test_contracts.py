@@ -32,6 +32,7 @@ def test_the_rooms_face_one_way() -> None:
         ("engine/model/planted.py", "import ptahk.engine.families"),
         ("executor/planted.py", "import ptahk.engine.model"),
         ("executor/planted.py", "import pydantic"),
+        ("migrations/planted.py", "import pathlib"),
         ("runner/planted.py", "import psycopg"),
         ("backends/planted.py", "import ptahk.executor"),
         ("commands/planted.py", "import ptahk.backends.local"),

@@ -1,0 +1,1 @@
+"""Migration directories: layouts, splitting, sums, rules. Pure; commands and executor share it."""

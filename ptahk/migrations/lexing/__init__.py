@@ -1,0 +1,1 @@
+"""One lexer per kind of engine splits every layout (C-11.10)."""
