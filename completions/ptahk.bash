@@ -6,7 +6,7 @@ _ptahk() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         candidate="${path:+$path/}${COMP_WORDS[i]}"
         case "$candidate" in
-            "plan" | "apply" | "observe" | "status" | "history" | "approve" | "acknowledge" | "digest" | "digest/realm" | "digest/target" | "digest/plan" | "census" | "release-lock" | "ledger-sql" | "crds" | "serve" | "completion") path="$candidate" ;;
+            "plan" | "apply" | "observe" | "status" | "history" | "approve" | "acknowledge" | "digest" | "digest/realm" | "digest/target" | "digest/plan" | "digest/sequence" | "migrate" | "migrate/new" | "migrate/hash" | "migrate/validate" | "migrate/show" | "migrate/rebase" | "census" | "release-lock" | "ledger-sql" | "crds" | "serve" | "completion") path="$candidate" ;;
         esac
     done
     case "$path:$prev" in
@@ -349,6 +349,71 @@ _ptahk() {
         "digest/plan:--output" | "digest/plan:-o")
             mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
             return ;;
+        "digest/sequence:--engine")
+            return ;;
+        "digest/sequence:--format")
+            return ;;
+        "digest/sequence:--output" | "digest/sequence:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "migrate/new:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/new:--engine")
+            mapfile -t COMPREPLY < <(compgen -W "postgresql mysql mariadb" -- "$cur")
+            return ;;
+        "migrate/new:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "migrate/new:--output" | "migrate/new:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "migrate/hash:--engine")
+            mapfile -t COMPREPLY < <(compgen -W "postgresql mysql mariadb" -- "$cur")
+            return ;;
+        "migrate/hash:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "migrate/hash:--output" | "migrate/hash:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "migrate/validate:--engine")
+            mapfile -t COMPREPLY < <(compgen -W "postgresql mysql mariadb" -- "$cur")
+            return ;;
+        "migrate/validate:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "migrate/validate:--placeholder")
+            return ;;
+        "migrate/validate:--base")
+            return ;;
+        "migrate/validate:--output" | "migrate/validate:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml sarif" -- "$cur")
+            return ;;
+        "migrate/show:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/show:--engine")
+            mapfile -t COMPREPLY < <(compgen -W "postgresql mysql mariadb" -- "$cur")
+            return ;;
+        "migrate/show:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "migrate/show:--output" | "migrate/show:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "migrate/rebase:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/rebase:--engine")
+            mapfile -t COMPREPLY < <(compgen -W "postgresql mysql mariadb" -- "$cur")
+            return ;;
+        "migrate/rebase:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "migrate/rebase:--output" | "migrate/rebase:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
         "census:--filename" | "census:-f")
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return ;;
@@ -436,7 +501,7 @@ _ptahk() {
             return ;;
     esac
     case "$path" in
-        "") words="plan apply observe status history approve acknowledge digest census release-lock ledger-sql crds serve completion --version --help" ;;
+        "") words="plan apply observe status history approve acknowledge digest migrate census release-lock ledger-sql crds serve completion --version --help" ;;
         "plan") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --out --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "apply") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --plan --approve --auto-approve --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "observe") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --severity --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
@@ -444,10 +509,17 @@ _ptahk() {
         "history") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "approve") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --plan --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "acknowledge") words="--frozen --rebind --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
-        "digest") words="realm target plan --help" ;;
+        "digest") words="realm target plan sequence --help" ;;
         "digest/realm") words="--engine --key --output -o --quiet -q --verbose -v --no-color --help" ;;
         "digest/target") words="--engine --url-env --url-file --output -o --quiet -q --verbose -v --no-color --help" ;;
         "digest/plan") words="--output -o --quiet -q --verbose -v --no-color --help" ;;
+        "digest/sequence") words="--engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "migrate") words="new hash validate show rebase --help" ;;
+        "migrate/new") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "migrate/hash") words="--engine --format --check --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "migrate/validate") words="--engine --format --placeholder --placeholders-off --base --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "migrate/show") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "migrate/rebase") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
         "census") words="--filename -f --conflicts --unsettled --output -o --quiet -q --verbose -v --no-color --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "release-lock") words="--realm --dry-run --force --operation --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "ledger-sql") words="--engine --grant-to --output -o --quiet -q --verbose -v --no-color --help" ;;

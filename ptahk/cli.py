@@ -41,7 +41,12 @@ COMMANDS: Table = {
     "digest": (
         "ptahk.commands.digest",
         "COMMANDS",
-        "Print the digest of a realm, a target or a plan.",
+        "Print the digest of a realm, a target, a plan or a migration directory.",
+    ),
+    "migrate": (
+        "ptahk.commands.migrate",
+        "COMMANDS",
+        "Write and check a directory of versioned migrations.",
     ),
     "census": ("ptahk.commands.census", "census", "Who claims which database; conflicts first."),
     "release-lock": (

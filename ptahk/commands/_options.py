@@ -106,6 +106,13 @@ class CommonSql(Common):
 
 
 @dataclass(frozen=True, slots=True)
+class CommonSarif(Common):
+    """:class:`Common` for the command whose findings other tools show (SARIF 2.1.0)."""
+
+    output: Annotated[str, _output("sarif")] = "table"
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Where the cluster is. Read only when a command is not local."""
 

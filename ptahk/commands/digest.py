@@ -1,4 +1,4 @@
-"""``ptahk digest``: what a realm, a target or a plan file is called. Connects to nothing."""
+"""``ptahk digest``: what a realm, a target, a plan file or a sequence is called. No connection."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ COMMANDS = {
     "realm": (__name__, "realm", "The coordination digest of a key, and its Lease's name."),
     "target": (__name__, "target", "The identity of a database URL's target, without secrets."),
     "plan": (__name__, "plan", "A plan file's fingerprint and what it binds, verified."),
+    "sequence": (__name__, "sequence", "What an approval of a migration directory binds."),
 }
 """Subcommands, as in ``cli.COMMANDS``."""
 
@@ -110,6 +111,35 @@ def plan(
 
     found = planfile.decode(_inputs.read_bytes(file, "FILE", planfile.FILE_BYTES_MAX))
     _show("plan", found.fingerprint, output, bound=found.binding.document())
+
+
+def sequence(
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="A directory of migrations, of any layout.")
+    ],
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="ENGINE", help="postgresql, mysql or mariadb.")
+    ],
+    layout: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="Layout; without it: detected."),
+    ] = None,
+    output: Output = "table",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> None:
+    """What an approval of a migration directory binds: every file's bytes, in order."""
+    from ptahk.commands import _migrate
+    from ptahk.migrations import reading
+
+    found = _migrate.required(directory, engine, layout, None)
+    bound = {
+        "format": found.format,
+        "engine": found.engine,
+        "files": {each.file: each.raw_digest for each in found.migrations},
+    }
+    _show("sequence", reading.sequence_digest(found), output, bound=bound)
 
 
 def _show(of: str, digest: str, output: str, **parts: Any) -> None:

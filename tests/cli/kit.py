@@ -38,6 +38,9 @@ _FILES = {
     "Acknowledgement": "acknowledgement",
     "Digest": "digest",
     "LedgerSql": "ledger-sql",
+    "Validation": "validation",
+    "DirectoryChange": "directory-change",
+    "Migration": "migration",
     "Error": "error",
 }
 
