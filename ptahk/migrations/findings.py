@@ -50,12 +50,22 @@ TITLES: Final[Mapping[str, str]] = {
     "MG501": "a file that was changed after it was merged",
     "MG502": "a file that was removed after it was merged",
     "MG503": "a new file that sorts before one that was merged",
+    "MG601": "a version that was applied in part",
+    "MG602": "a version whose outcome nobody saw",
+    "MG604": "another tool's history that moved",
+    "MG611": "a version that was edited after it was applied",
+    "MG612": "a version that was applied and whose file is gone",
+    "MG613": "a version that was applied with another file's text",
+    "MG614": "a version whose comments or white space changed after it was applied",
+    "MG621": "a database that is ahead of the directory",
+    "MG631": "a version below the newest that was applied",
 }
 """Every number once and for good; ``docs/migrations.md`` is held to it by a test."""
 
-WARNINGS: Final = frozenset({"MG113", "MG412"})
-"""Findings that refuse nothing. A file may switch them off, and MG503: ``-- ptahk:ignore``."""
-IGNORABLE: Final = WARNINGS | {"MG503"}
+WARNINGS: Final = frozenset({"MG113", "MG412", "MG614"})
+"""Findings that refuse nothing."""
+IGNORABLE: Final = frozenset({"MG113", "MG412", "MG503"})
+"""Those that a file may switch off for itself, with a reason: ``-- ptahk:ignore``."""
 
 
 @dataclass(frozen=True, slots=True)

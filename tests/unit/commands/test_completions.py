@@ -16,7 +16,7 @@ def answered(*words: str) -> tuple[list[str], str]:
 def test_commands_by_their_beginning() -> None:
     assert answered("") == (list(COMMANDS), ":4")
     assert answered("pl") == (["plan"], ":4")
-    assert answered("digest", "") == (["realm", "target", "plan"], ":4")
+    assert answered("digest", "") == (["realm", "target", "plan", "sequence"], ":4")
     assert answered("no", "such", "x") == ([], ":4")
 
 
