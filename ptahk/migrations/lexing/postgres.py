@@ -77,14 +77,24 @@ def line_comments(text: str) -> Iterator[tuple[int, str, bool]]:
     scanner = _Scanner("", text, 0, len(text), ";")
     scanner.tolerant = True
     significant = False
+    copy: list[Token] = []
+    begins = True
     while True:
         token = scanner.advance(at_start=True, comments=True)
         if token is None:
             return
         if token.kind == "comment":
             yield token.at, token.text, significant
+            continue
+        significant = True
+        if token.key == ";":
+            scanner.skip_copy_data(copy)
+            copy, begins = [], True
+        elif copy or (begins and token.key == "COPY"):
+            copy.append(token)
+            begins = False
         else:
-            significant = True
+            begins = False
 
 
 class _Scanner:
@@ -202,6 +212,10 @@ class _Scanner:
             raise LexError("MG301", begin, f"unterminated dollar-quoted string {tag}")
         self.position = close + len(tag)
         return Token("dollar", self.text[begin : self.position], "", begin)
+
+    def skip_copy_data(self, tokens: list[Token]) -> None:
+        """Pass over the rows of a COPY that has just ended: what looks like SQL there is none."""
+        self._copy_data(tokens)
 
     def _copy_data(self, tokens: list[Token]) -> str | None:
         """The lines behind ``COPY … FROM stdin;`` up to ``\\.``."""

@@ -65,6 +65,13 @@ def test_what_is_no_directory(
     assert number in numbers(found)
 
 
+def test_rows_of_a_copy_are_no_sql(directory: Any) -> None:
+    text = "COPY t FROM stdin;\nit's\n-- ptahk:txmode none\n-- +goose Up\n\\.\nSELECT 1;\n"
+    (one,) = directory({"1_a.sql": text}).required().migrations
+    assert [each.line for each in one.statements] == [1, 6]
+    assert one.tx_mode == "file"
+
+
 def test_versions_sort_as_numbers_of_any_length(directory: Any) -> None:
     found = directory({"10_a.sql": T, "9_b.sql": T, "20241029153900000001_c.sql": T, "007.sql": T})
     assert [version for version, _ in seen(found)] == ["7", "9", "10", "20241029153900000001"]

@@ -1,0 +1,214 @@
+"""The revision rows of PostgreSQL: what was run of a stream, written beside the work (C-11.8).
+
+Always qualified, and as the session's own user: a file may have changed role and search path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from ptahk import __version__
+from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres.session import Session
+from ptahk.migrations.history import Row, RowKind, RowState
+from ptahk.migrations.model import Format, Migration
+from ptahk.migrations.reading import statement_digest
+from ptahk.wire import revisionsql
+
+ERROR_BYTES_MAX: Final = 8 * 1024
+REPEATABLE: Final = "R__"
+"""Prefix of a repeatable's key, which no version has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Who writes rows: one operation, for one approved sequence."""
+
+    stream: str
+    operation_id: str
+    number: int
+    sequence_digest: str
+    layout: Format
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a row keeps of an error; the first of its attempt."""
+
+    message: str
+    code: str | None
+    statement: int
+    line: int
+
+
+@contextlib.contextmanager
+def recording(session: Session) -> Iterator[None]:
+    """A transaction in which the session is its own user again; both revert at its end."""
+    with session.transaction():
+        own_user(session)
+        yield
+
+
+def own_user(session: Session) -> None:
+    """Undo what the file did to the role, within the transaction that is open."""
+    session.run("SET LOCAL SESSION AUTHORIZATION DEFAULT")
+    session.run("SET LOCAL ROLE NONE")
+
+
+def present(session: Session) -> bool:
+    """The table is there."""
+    return session.query("SELECT pg_catalog.to_regclass('ptahk.revisions') IS NOT NULL")[0][0] is (
+        True
+    )
+
+
+def create(session: Session) -> None:
+    """Make the table where it is missing. Schema ``ptahk`` is the ledger's and is there."""
+    if not present(session):
+        for text in revisionsql.POSTGRESQL:
+            session.run(text)
+
+
+def rows(session: Session, stream: str) -> list[Row]:
+    """The rows of a stream in order of application; empty where there is no table."""
+    if not present(session):
+        return []
+    found = session.query(
+        "SELECT version, kind, state, ordinal, file, checksum, token_digest, tx_mode, total,"
+        " applied, running, claim FROM ptahk.revisions WHERE stream = %s ORDER BY ordinal",
+        (stream,),
+    )
+    return [_row(values) for values in found]
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    version, kind, state, *rest = values
+    if kind == "repeatable":
+        version = version.removeprefix(REPEATABLE)
+    return Row(version, cast("RowKind", kind), cast("RowState", state), *rest)
+
+
+def key(migration: Migration) -> str:
+    """How a migration's row is found."""
+    return (REPEATABLE if migration.kind == "repeatable" else "") + migration.version
+
+
+def start(session: Session, attempt: Attempt, migration: Migration, *, done: int = 0) -> None:
+    """Commit the ``running`` row.
+
+    :param done: statements of an earlier attempt that a resume keeps.
+    """
+    digests = [statement_digest(each) for each in migration.statements[:done]]
+    kind = "repeatable" if migration.kind == "repeatable" else "executed"
+    with recording(session):
+        session.query(
+            "INSERT INTO ptahk.revisions AS r (stream, version, ordinal, kind, state, description,"
+            " file, format, checksum, token_digest, raw_digest, tx_mode, total, applied,"
+            " statement_digests, executor, server, claim, attempt, sequence_digest)"
+            " SELECT %s, %s, coalesce(max(o.ordinal), 0) + 1, %s, 'running', %s, %s, %s, %s, %s,"
+            " %s, %s, %s, %s, %s::text[], %s, pg_catalog.current_setting('server_version'), %s,"
+            " %s, %s FROM ptahk.revisions o WHERE o.stream = %s"
+            " ON CONFLICT (stream, version) DO UPDATE SET (ordinal, kind, state, description, file,"
+            " format, checksum, token_digest, raw_digest, tx_mode, total, applied,"
+            " statement_digests, executor, server, claim, attempt, sequence_digest, running, error,"
+            " error_code, error_statement, error_line, started_at, finished_at, duration_ms,"
+            " db_user) = (excluded.ordinal, excluded.kind, 'running', excluded.description,"
+            " excluded.file, excluded.format, excluded.checksum, excluded.token_digest,"
+            " excluded.raw_digest, excluded.tx_mode, excluded.total, excluded.applied,"
+            " excluded.statement_digests, excluded.executor, excluded.server, excluded.claim,"
+            " excluded.attempt, excluded.sequence_digest, NULL, NULL, NULL, NULL, NULL,"
+            " clock_timestamp(), NULL, NULL, session_user)"
+            " WHERE r.state <> 'applied' OR r.kind = 'repeatable' RETURNING 1",
+            (
+                attempt.stream, key(migration), kind, migration.description, migration.file,
+                attempt.layout, migration.checksum, migration.token_digest, migration.raw_digest,
+                migration.tx_mode, len(migration.statements), done, digests, __version__,
+                attempt.operation_id, attempt.number, attempt.sequence_digest, attempt.stream,
+            ),
+        )  # fmt: skip
+        _mine(session, attempt, migration)
+
+
+def _mine(session: Session, attempt: Attempt, migration: Migration) -> None:
+    found = session.query(
+        "SELECT claim, state FROM ptahk.revisions WHERE stream = %s AND version = %s",
+        (attempt.stream, key(migration)),
+    )
+    if not found or tuple(found[0]) != (attempt.operation_id, "running"):
+        raise Refused(
+            f"{migration.file}: version {migration.version} is not this operation's to run "
+            f"(operation={found[0][0] if found else None})",
+            reason="HistoryMoved",
+            hint="plan again",
+        )
+
+
+def intend(session: Session, attempt: Attempt, migration: Migration, number: int) -> None:
+    """Commit that statement ``number`` is about to run outside a transaction."""
+    with recording(session):
+        _update(session, attempt, migration, "running = %s", (number,))
+
+
+def progress(session: Session, attempt: Attempt, migration: Migration, done: int) -> None:
+    """``done`` statements took effect; within the transaction that is open."""
+    digest_ = statement_digest(migration.statements[done - 1])
+    _update(
+        session, attempt, migration,
+        "applied = %s, running = NULL, statement_digests = statement_digests || %s::text",
+        (done, digest_),
+    )  # fmt: skip
+
+
+def applied(session: Session, attempt: Attempt, migration: Migration) -> None:
+    """All of the file took effect; within the transaction that is open."""
+    _update(
+        session, attempt, migration,
+        "state = 'applied', applied = total, running = NULL, statement_digests = NULL,"
+        " finished_at = clock_timestamp(),"
+        " duration_ms = (extract(epoch FROM clock_timestamp() - started_at) * 1000)::bigint",
+        (),
+    )  # fmt: skip
+
+
+def ended(
+    session: Session, attempt: Attempt, migration: Migration, state: RowState, failure: Failure
+) -> None:
+    """Commit how the file ended short: ``failed``, ``partial`` or ``unknown``."""
+    kept = failure.message.encode()[:ERROR_BYTES_MAX].decode(errors="ignore")
+    running = "running" if state == "unknown" else "NULL"
+    with recording(session):
+        _update(
+            session, attempt, migration,
+            f"state = %s, running = {running}, error = %s, error_code = %s, error_statement = %s,"
+            " error_line = %s, finished_at = clock_timestamp()",
+            (state, kept, failure.code, failure.statement, failure.line),
+        )  # fmt: skip
+
+
+def applied_digests(session: Session, stream: str, migration: Migration) -> list[str]:
+    """Token digests of the statements that an earlier attempt applied."""
+    found = session.query(
+        "SELECT coalesce(statement_digests, '{}') FROM ptahk.revisions"
+        " WHERE stream = %s AND version = %s",
+        (stream, key(migration)),
+    )
+    return list(found[0][0]) if found else []
+
+
+def _update(
+    session: Session, attempt: Attempt, migration: Migration, change: str, params: Sequence[Any]
+) -> None:
+    found = session.query(
+        f"UPDATE ptahk.revisions SET {change} WHERE stream = %s AND version = %s AND claim = %s"
+        " AND state = 'running' RETURNING 1",
+        (*params, attempt.stream, key(migration), attempt.operation_id),
+    )
+    if len(found) != 1:
+        raise Refused(
+            f"{migration.file}: the row of version {migration.version} is gone or another's: "
+            "nothing more is sent",
+            reason="HistoryMoved",
+        )
