@@ -250,8 +250,14 @@ def _camel(name: str) -> str:
 
 
 def to_document(spec: JobSpec) -> dict[str, Any]:
-    """The JSON value; every field present, None as null."""
-    return cast("dict[str, Any]", _plain(spec))
+    """The JSON value; every field present, None as null, but for ``make``.
+
+    A make that nobody names is left out: what was written before there was one stays the same.
+    """
+    out = cast("dict[str, Any]", _plain(spec))
+    if out["make"] is None:
+        del out["make"]
+    return out
 
 
 def _plain(value: Any) -> Any:
