@@ -329,6 +329,8 @@ def _apiserver(plane: ControlPlane) -> list[str]:
         f"--service-account-key-file={pki / 'service-account.pub'}",
         f"--service-account-signing-key-file={pki / 'service-account.key'}",
         "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+        # A webhook's Service is reached by its endpoints: no node here runs a service proxy.
+        "--enable-aggregator-routing",
         "--allow-privileged", "--anonymous-auth=false",
         # So that the log is read from the node called localhost.
         "--kubelet-preferred-address-types=Hostname",
