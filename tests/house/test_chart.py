@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from ptahk import __version__
-from ptahk.backends.kube import admission, policies, stamps, vault
+from ptahk.backends.kube import admission, logs, policies, stamps, vault
 from ptahk.engine.leader import LEASE_NAME
 from ptahk.serve import webhook
+from ptahk.serve.manager import ROUND_S, Settings
 from tests.kit import helm
 from tests.kit.presence import present
 
@@ -158,6 +159,20 @@ def test_the_manager_is_restricted_and_says_what_it_runs() -> None:
         spec = named(kind, "ptahk-manager")["spec"]
         assert (spec.get("selector") or spec["podSelector"])["matchLabels"] == wanted
     assert len(pod["topologySpreadConstraints"]) == 2
+
+
+def test_the_manager_has_the_time_and_the_memory_that_it_needs() -> None:
+    deployment = named("Deployment", "ptahk-manager")
+    pod = deployment["spec"]["template"]["spec"]
+    settings = Settings()
+    # The round under way, and reading and writing the Lease that is given up.
+    longest_s = settings.drain_s + 1.0 + 3 * settings.times.retry_s + ROUND_S
+    assert longest_s < pod["terminationGracePeriodSeconds"] - 5
+    limit = pod["containers"][0]["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    # Twice: what is read is joined once; and as much again for everything else.
+    assert int(limit[:-2]) * 1024 * 1024 >= 4 * logs.ROOM_BYTES
+    assert logs.ROOM_BYTES >= 2 * logs.KEPT_BYTES_MAX
 
 
 def test_the_policies_are_those_of_the_code() -> None:

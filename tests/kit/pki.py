@@ -55,7 +55,7 @@ def _builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
+        .not_valid_before(min(now, now + life) - _SKEW)
         .not_valid_after(now + life)
     )
 

@@ -31,7 +31,6 @@ from ptahk.engine.ports import (
     Unavailable,
 )
 from ptahk.wire import frame
-from tests.kit import chart
 from tests.kit.loopback import Loopback, Reply, Request, loopback
 from tests.unit.backends.test_pod import IMAGE, order
 
@@ -476,16 +475,6 @@ def test_large_logs_are_read_some_at_a_time(bed: Bed) -> None:
     bed.api.log = lambda request, reply: reply.body(200, b"noise\n" * 50_000)
     for _ in range(3):
         assert isinstance(jobs.collect("team", NAME, "job-uid"), Result), "it is given back"
-
-
-def test_the_room_for_logs_fits_the_memory_of_the_chart() -> None:
-    """Twice: what is read is joined once; and as much again for everything else."""
-    made = chart.render("manager.yaml", "ptahk-system", chart.values())
-    (pod,) = [item["spec"]["template"]["spec"] for item in made if item["kind"] == "Deployment"]
-    limit = pod["containers"][0]["resources"]["limits"]["memory"]
-    assert limit.endswith("Mi")
-    assert int(limit[:-2]) * 1024 * 1024 >= 4 * logs.ROOM_BYTES
-    assert logs.ROOM_BYTES >= 2 * logs.KEPT_BYTES_MAX
 
 
 @pytest.mark.parametrize(
