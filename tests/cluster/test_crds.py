@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +16,11 @@ from ptahk.api.documents import read_documents
 from ptahk.engine.model.resource import APPROVAL as APPROVAL_KIND
 from ptahk.engine.model.resource import PLAN
 from ptahk.engine.model.status import render
-from tests.kit.controlplane import Cluster
+from tests.kit.controlplane import Cluster, KubectlFailed, run_kubectl
 from tests.kit.manifests import APPROVAL, BAD, BARE, GOOD, SCHEMA, Bad
 from tests.kit.rawapi import Answered, RawApi, resources
 from tests.kit.scenario import PASSES_MAX, Scenario, scenario
+from tests.kit.waiting import until
 
 
 @pytest.fixture(scope="session")
@@ -192,8 +195,19 @@ def test_phases_select(api: RawApi, namespace: str) -> None:
         assert len(found.document["items"]) == count
 
 
-def test_kubectl_explains_and_shows(control_plane: Cluster, api: RawApi, namespace: str) -> None:
-    explained = control_plane.kubectl("explain", "psch.spec.policy.apply")
+def explained_by(cluster: Cluster, cache: Path) -> str | None:
+    """None: discovery does not know the new kinds yet."""
+    shutil.rmtree(cache, ignore_errors=True)  # nothing from before the kinds were there
+    try:
+        return run_kubectl(cluster.admin, "explain", "psch.spec.policy.apply", cache=cache)
+    except KubectlFailed:
+        return None
+
+
+def test_kubectl_explains_and_shows(
+    control_plane: Cluster, api: RawApi, namespace: str, tmp_path: Path
+) -> None:
+    explained = until(lambda: explained_by(control_plane, tmp_path / "cache"), "new kinds", 30)
     assert "a person approves each plan" in explained and "OnApproval" in explained
     (schema,) = documents(SCHEMA, namespace)
     assert api.make(schema, namespace).status == 201
