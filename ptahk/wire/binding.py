@@ -1,5 +1,6 @@
 """What a plan's fingerprint binds, and its written form (C-7.2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,24 @@ class PolicyBinding:
             "transactionMode": self.transaction_mode,
         }
 
+    @classmethod
+    def of_document(cls, policy: Mapping[str, Any]) -> "PolicyBinding":
+        """The inverse of ``document``; other keys are left alone.
+
+        :raises KeyError, TypeError: one of its keys is missing, or holds something else.
+        """
+        return cls(
+            apply=policy["apply"],
+            allow_destructive=policy["allowDestructive"],
+            schemas=tuple(policy["schemas"]),
+            exclude=tuple(policy["exclude"]),
+            protected_tables=tuple(policy["protectedTables"]),
+            privileges=policy["privileges"],
+            partitions=policy["partitions"],
+            renames=tuple((pair["from"], pair["to"]) for pair in policy["renames"]),
+            transaction_mode=policy["transactionMode"],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PlanBinding:
@@ -82,7 +101,6 @@ class PlanBinding:
         :raises ValueError: anything else.
         """
         try:
-            policy = document["policy"]
             binding = cls(
                 resource_uid=document["resourceUID"],
                 plan_digest=PlanDigest(document["planDigest"]),
@@ -91,17 +109,7 @@ class PlanBinding:
                 target_identity_digest=TargetIdentityDigest(document["targetIdentityDigest"]),
                 observed_state=StateFingerprint(document["observedState"]),
                 desired_state=StateFingerprint(document["desiredState"]),
-                policy=PolicyBinding(
-                    apply=policy["apply"],
-                    allow_destructive=policy["allowDestructive"],
-                    schemas=tuple(policy["schemas"]),
-                    exclude=tuple(policy["exclude"]),
-                    protected_tables=tuple(policy["protectedTables"]),
-                    privileges=policy["privileges"],
-                    partitions=policy["partitions"],
-                    renames=tuple((pair["from"], pair["to"]) for pair in policy["renames"]),
-                    transaction_mode=policy["transactionMode"],
-                ),
+                policy=PolicyBinding.of_document(document["policy"]),
                 executor_version=document["executorVersion"],
                 protocol_version=document["protocolVersion"],
             )

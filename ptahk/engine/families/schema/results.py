@@ -219,7 +219,6 @@ def _binding(
     s: Snapshot, content: digest.PlanDigest, result: Mapping[str, Any], source: SourceRef,
     inputs: Mapping[str, Any],
 ) -> PlanBinding:  # fmt: skip
-    policy = inputs["policy"]
     return PlanBinding(
         resource_uid=s.uid,
         plan_digest=content,
@@ -228,17 +227,7 @@ def _binding(
         target_identity_digest=digest.TargetIdentityDigest(result["targetIdentity"]),
         observed_state=digest.StateFingerprint(result["observedFingerprint"]),
         desired_state=digest.StateFingerprint(result["desiredFingerprint"]),
-        policy=PolicyBinding(
-            apply=policy["apply"],
-            allow_destructive=policy["allowDestructive"],
-            schemas=tuple(policy["schemas"]),
-            exclude=tuple(policy["exclude"]),
-            protected_tables=tuple(policy["protectedTables"]),
-            privileges=policy["privileges"],
-            partitions=policy["partitions"],
-            renames=tuple((item["from"], item["to"]) for item in policy["renames"]),
-            transaction_mode=policy["transactionMode"],
-        ),
+        policy=PolicyBinding.of_document(inputs["policy"]),
         executor_version=result["executorVersion"],
         protocol_version=PROTOCOL_VERSION,
     )
