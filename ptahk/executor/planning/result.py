@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ptahk.executor.planning.document import Statement
-from ptahk.executor.planning.model import SEVERITIES, ObjectId, PlanRefusal, Severity, Step
+from ptahk.executor.planning.model import SEVERITIES, ObjectId, PlanRefusal, Policy, Severity, Step
 
 ITEMS_MAX = 500
 """Longest list of a drift report; the counts say how many there really are."""
@@ -32,6 +32,20 @@ class PlanResult:
     differences: tuple[tuple[str, ObjectId], ...] = field(default=(), repr=False)
     """``missing``, ``undeclared`` or ``changed``, and the object; wholes, not their parts."""
     steps: tuple[Step, ...] = field(default=(), repr=False)
+
+
+def destructive(
+    policy: Policy, steps: Sequence[Step], hints: Sequence[str]
+) -> Iterator[PlanRefusal]:
+    """What a plan loses where the policy does not allow that; ``hints``: how it need not."""
+    losses = [step for step in steps if step.severity == "destructive"]
+    if not losses or policy.allow_destructive:
+        return
+    named = "; ".join(f"{step.kind} {step.object} ({step.reason})" for step in losses[:10])
+    more = f"; and {len(losses) - 10} more" if len(losses) > 10 else ""
+    hint = f". {hints[0]}" if hints else ""
+    message = f"the plan is destructive and allowDestructive is not set: {named}{more}{hint}"
+    yield PlanRefusal("DestructiveNotAllowed", message, losses[0].object)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from ptahk.executor.planning.model import (
     Step,
 )
 from ptahk.executor.planning.plan import CHECK
-from ptahk.executor.planning.result import PlanResult
+from ptahk.executor.planning.result import PlanResult, destructive
 
 LARGE_BYTES_MIN: Final = 1024**3
 """Above this a copy or an index build wants a deadline that a person chose (C-10.8)."""
@@ -102,7 +102,7 @@ def plan(
     )
     verdicts = [
         *_protected(world, steps, str(current.context["database"])),
-        *_destructive(policy, steps, hints),
+        *destructive(policy, steps, hints),
         *_too_long(policy, steps, by_index),
     ]
     notes = [*hints]
@@ -448,19 +448,6 @@ def _protected(world: World, steps: Sequence[Step], database: str) -> Iterator[P
             seen.add(place)
             message = f"{place} is protected and the plan changes it: {step.kind} {step.object}"
             yield PlanRefusal("ProtectedTable", message, place)
-
-
-def _destructive(
-    policy: Policy, steps: Sequence[Step], hints: Sequence[str]
-) -> Iterator[PlanRefusal]:
-    losses = [step for step in steps if step.severity == "destructive"]
-    if not losses or policy.allow_destructive:
-        return
-    named = "; ".join(f"{step.kind} {step.object} ({step.reason})" for step in losses[:10])
-    more = f"; and {len(losses) - 10} more" if len(losses) > 10 else ""
-    hint = f". {hints[0]}" if hints else ""
-    message = f"the plan is destructive and allowDestructive is not set: {named}{more}{hint}"
-    yield PlanRefusal("DestructiveNotAllowed", message, losses[0].object)
 
 
 def _too_long(

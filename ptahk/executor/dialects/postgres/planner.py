@@ -25,7 +25,7 @@ from ptahk.executor.planning.model import (
     Step,
 )
 from ptahk.executor.planning.plan import CHECK, make_steps
-from ptahk.executor.planning.result import PlanResult
+from ptahk.executor.planning.result import PlanResult, destructive
 
 LOCK_CAPACITY_DEFAULT = 6400
 """Slots of the lock table of a server with default settings (64 × 100)."""
@@ -85,7 +85,7 @@ def plan(
         return PlanResult((), tuple(outside), (), {}, observed, expected, differences)
     verdicts = [
         *_protected(ctx, steps, renamed.tables),
-        *_destructive(policy, steps, hints),
+        *destructive(policy, steps, hints),
         *_too_long(policy, steps, sizes),
     ]
     return PlanResult(
@@ -212,19 +212,6 @@ def _protected(
             seen.add(table)
             message = f"{table} is protected and the plan changes it: {step.kind} {step.object}"
             yield PlanRefusal("ProtectedTable", message, table)
-
-
-def _destructive(
-    policy: Policy, steps: Sequence[Step], hints: Sequence[str]
-) -> Iterable[PlanRefusal]:
-    losses = [step for step in steps if step.severity == "destructive"]
-    if not losses or policy.allow_destructive:
-        return
-    named = "; ".join(f"{step.kind} {step.object} ({step.reason})" for step in losses[:10])
-    more = f"; and {len(losses) - 10} more" if len(losses) > 10 else ""
-    hint = f". {hints[0]}" if hints else ""
-    message = f"the plan is destructive and allowDestructive is not set: {named}{more}{hint}"
-    yield PlanRefusal("DestructiveNotAllowed", message, losses[0].object)
 
 
 def _too_long(
