@@ -139,9 +139,9 @@ def _ask(session: Session, fingerprint: str, shown: dict[str, Any]) -> None:
         )
     if session.told.common.quiet:  # nobody approves what they were not shown
         write_lines(_text.plan(shown), no_color=session.told.common.no_color, stream=sys.stderr)
-    sys.stderr.write(QUESTION)
-    sys.stderr.flush()
-    with session.drive.interrupts.immediate():
+    with session.drive.interrupts.immediate():  # from the first word: who reads it may answer so
+        sys.stderr.write(QUESTION)
+        sys.stderr.flush()
         answer = sys.stdin.readline(ANSWER_CHARACTERS_MAX)
     if answer.strip().lower() != "yes":
         raise Refused(

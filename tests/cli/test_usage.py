@@ -63,7 +63,10 @@ def test_one_clear_line(ptahk: Ptahk, arguments: tuple[str, ...], words: str) ->
         "postgresql://u:hun/ter2@h/d",
         "postgresql://u:hunter2@h/d\n",
         "postgresql://u:hunter2@h",
-        "mysql://u:hunter2@h/d",
+        "mysql://u:hunter2@h/d?multiStatements=true",
+        "mysql://u:hunter2@h",
+        "mariadb://u:hun#ter2@h/d",
+        "oracle://u:hunter2@h/d",
         "hunter2",
     ],
 )

@@ -250,9 +250,9 @@ def test_a_pod_that_is_deleted_takes_its_result_along(place: Place, gate: Gate) 
     assert jobs.collect(place.namespace, made.name, made.uid) == Lost("its Pod is gone")
 
 
-def test_a_deleted_pod_that_still_stands_says_what_the_runner_said_last(
-    place: Place, gate: Gate
-) -> None:
+def test_a_deleted_pod_that_still_stands_is_not_absent(place: Place, gate: Gate) -> None:
+    """C-5.5: while somebody holds it, a log that its kubelet has removed is only a failed
+    reading; once it is gone, its result is."""
     jobs, made, name = started(place, gate, SAYS_GOODBYE)
     hold = {"metadata": {"finalizers": ["ptahk.test/hold"]}}
     place.kubectl("patch", "pod", name, "--type=strategic", f"--patch={json.dumps(hold)}")
@@ -260,14 +260,17 @@ def test_a_deleted_pod_that_still_stands_says_what_the_runner_said_last(
         place.kubectl("delete", "pod", name, "--wait=false")
         place.ended(jobs, made.name)
 
-        def gone() -> Lost | None:
+        def failed() -> NotYet | None:
             found = jobs.collect(place.namespace, made.name, made.uid)
-            return found if isinstance(found, Lost) else None
+            assert not isinstance(found, Lost), found
+            return found if isinstance(found, NotYet) and "log" in found.message else None
 
-        assert until(gone, "the log to be gone").termination == b"summary"
+        until(failed, "the log to be gone")
     finally:
         place.kubectl("patch", "pod", name, "--type=merge",
                       '--patch={"metadata": {"finalizers": null}}')  # fmt: skip
+    until(lambda: not jobs.pods(place.namespace, made.name, made.uid), "the Pod to be gone")
+    assert isinstance(jobs.collect(place.namespace, made.name, made.uid), Lost)
 
 
 def test_the_runner_as_first_process_ends_on_sigterm_with_a_summary(
