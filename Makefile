@@ -17,9 +17,10 @@ JOBS ?= $(shell nproc)
 # How many seeds `make sim` runs, and from which on.
 SEEDS ?= 20000
 FIRST ?= 0
-# How many faults `make model` lets happen on one path, and how many states are enough (0: all).
+# How many faults `make model` lets happen on one path, and how many states of one kind of fault are
+# enough (0: all there are; a clock that steps has millions).
 FAULTS ?= 1
-STATES ?= 0
+STATES ?= 500000
 # More for pytest, for example: make suites TESTS=tests/unit ARGS='-k frame -x'
 TESTS ?= tests
 ARGS ?=

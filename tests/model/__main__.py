@@ -32,7 +32,10 @@ def main() -> int:
     parser.add_argument("--world", choices=sorted(CONFIGS), help="this one alone")
     parser.add_argument("--faults", type=int, default=1, help="at most so many on one path")
     parser.add_argument(
-        "--states", type=int, default=0, help="no more faults from then on; 0: all there are"
+        "--states",
+        type=int,
+        default=0,
+        help="of one exploration: no more faults from then on; 0: all there are",
     )
     parser.add_argument("--kinds", help="these kinds of faults alone, with commas")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
