@@ -53,7 +53,7 @@ def apply_plan(session: Session, made: Made, consent: Consent) -> dict[str, Any]
     session.messages.lines(_text.plan(shown))
     if not made.plan.spec.statements:
         return _result(session, None, made.plan, "NoChanges")
-    if session.wanted.spec.policy.apply == "Never":  # before anybody is asked in vain
+    if session.wanted.spec.apply_policy == "Never":  # before anybody is asked in vain
         raise Refused(
             "policy.apply is Never",
             reason="ApplyNever",

@@ -35,7 +35,7 @@ def spec_of(
 
     :param fenced: with ``Prove``, and with nothing else.
     """
-    wanted = _resource.checked(owner["spec"])
+    wanted = _resource.checked(owner)
     operation_id = world.ports.entropy.operation_id()
     uid = owner["metadata"]["uid"]
     realm = wanted.target.coordination_digest
@@ -60,7 +60,7 @@ def spec_of(
         active_deadline_seconds=DEADLINE_S,
         termination_grace_period_seconds=GRACE_S,
         explicit_key=wanted.target.explicit_key,
-        policy=JobPolicy(coordination_timeout_seconds=wanted.policy.coordination_timeout),
+        policy=JobPolicy(coordination_timeout_seconds=wanted.coordination_timeout_s),
         **_bindings(fenced),
     )
 

@@ -101,9 +101,9 @@ def validate(
 
     Exits 1 where a finding refuses the directory.
     """
-    from ptahk.commands import _migrate, _render
+    from ptahk.commands import _migrate, _render, _resource
 
-    values = _migrate.placeholders(placeholder, off=placeholders_off)
+    values = _resource.placeholders(placeholder, off=placeholders_off)
     document = _migrate.validate(directory, engine, layout, values, base)
     if common.output == "sarif":
         _render.write(_migrate.sarif_text(document))
