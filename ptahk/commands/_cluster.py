@@ -170,7 +170,7 @@ def session(told: Told, cluster: Cluster) -> Iterator[Session]:
 
     check_options(told.place, told.source, told.policy)
     check_options(told.place, told.directory, None)
-    if "to" in told.change or "limit" in told.change:
+    if told.change and "action" not in told.change:
         raise UsageError("--to and --limit are for a local run", field="to")
     messages = Messages(told.common)
     with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:

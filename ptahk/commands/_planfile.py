@@ -115,13 +115,10 @@ def _directory_now(told: Told, saved: PlanFile) -> _inputs.Files | None:
 
 def refuse_changed(approved: Mapping[str, str], here: Mapping[str, str]) -> None:
     """:raises Refused: ``SequenceChanged``, naming the first file that differs."""
-    for name in sorted(approved.keys() | here.keys()):
-        if approved.get(name) == here.get(name):
-            continue
-        what = "was added" if name not in approved else "is gone"
-        what = what if name not in approved or name not in here else "was changed"
+    named = _apply.first_difference(approved, here)
+    if named is not None:
         raise Refused(
-            f"the directory is not the one that was approved: {name} {what}: nothing ran",
+            f"the directory is not the one that was approved: {named}: nothing ran",
             reason="SequenceChanged",
             field="migrations",
             hint="Plan again and approve what is there now, or put the file back.",

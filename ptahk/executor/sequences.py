@@ -318,6 +318,8 @@ def _rows_of(
                 "running": settled.running,
                 "error": entry.get("error"),
                 "errorLine": entry.get("errorLine"),
+                "errorStatement": entry.get("errorStatement"),
+                "errorCode": entry.get("errorCode"),
             }
         )
     return found

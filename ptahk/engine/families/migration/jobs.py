@@ -22,11 +22,12 @@ def job(claim: Claim, s: Snapshot) -> JobSpec:
             transaction_mode=inputs["policy"]["transactionMode"], **common.job_timing(inputs)
         ),
         inputs={item.name: input_digest(item.data) for item in s.inputs},
-        migration=_sequence(inputs),
+        migration=sequence_of(inputs),
     )
 
 
-def _sequence(inputs: Mapping[str, Any]) -> SequenceJob:
+def sequence_of(inputs: Mapping[str, Any]) -> SequenceJob:
+    """Stream, layout and bindings out of an operation's inputs."""
     policy = inputs["policy"]
     return SequenceJob(
         stream=policy["stream"],

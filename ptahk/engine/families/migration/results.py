@@ -15,6 +15,7 @@ from ptahk.engine.model.outcome import (
     NotStarted,
     Outcome,
     Partial,
+    StoredOutcome,
     Succeeded,
     Unknown,
 )
@@ -267,7 +268,8 @@ def _judge(
         return Unproven("FrameRefused", "its fence names another operation")
     outcome = ledger.judge(row, owed.reported)
     if row is not None and owed.inputs["action"] in ("run", "resume"):
-        outcome = by_rows(outcome, result.get("run"), int(row["statementsTotal"]))
+        total = int(row["statementsTotal"])
+        outcome = by_rows(outcome, result.get("run"), total, owed.reported)
     changes = learned(claim, result, s, owed.inputs)
     if isinstance(changes, Failed):
         changes = Changes()
@@ -280,7 +282,9 @@ def _judge(
     return Proven(outcome, converged=isinstance(outcome, Succeeded), changes=changes, hint=hint)
 
 
-def by_rows(ledgers: Outcome, run: Mapping[str, Any] | None, total: int) -> Outcome:
+def by_rows(
+    ledgers: Outcome, run: Mapping[str, Any] | None, total: int, reported: StoredOutcome
+) -> Outcome:
     """The outcome as the revision rows of the attempt refine what its ledger row proves (C-11.13).
 
     :param run: the rows of this operation, settled; None: they could not be read.
@@ -290,7 +294,7 @@ def by_rows(ledgers: Outcome, run: Mapping[str, Any] | None, total: int) -> Outc
     files = run["files"]
     done = sum(int(item["applied"]) for item in files)
     unknown = next((item for item in files if item["state"] == "unknown"), None)
-    why = _why(files, ledgers)
+    why = _why(files, reported)
     if unknown is not None:
         at = unknown["running"] or unknown["applied"] + 1
         text = f"{unknown['file']}: nobody saw how statement {at} of {unknown['total']} ended"
@@ -306,12 +310,17 @@ def by_rows(ledgers: Outcome, run: Mapping[str, Any] | None, total: int) -> Outc
     return Partial(done, total, message=f"{done} of {total} statements took effect{why}")
 
 
-def _why(files: Any, ledgers: Outcome) -> str:
+def _why(files: Any, reported: StoredOutcome) -> str:
+    """What failed and where: as the executor said it, else as its row keeps it (C-11.16)."""
     last = next((item for item in files if item.get("error")), None)
-    if last is None:
-        return f": {ledgers.message}" if ledgers.message else ""
+    if reported.reason == "StatementFailed" or last is None:
+        said = reported.message or reported.reason
+        return f": {said}"
     line = f":{last['errorLine']}" if last.get("errorLine") else ""
-    return f": {last['file']}{line}: {cut(str(last['error']), 512)}"
+    at = last.get("errorStatement")
+    number = f"statement {at} of {last['total']} failed: " if at else ""
+    state = f" (SQLSTATE {last['errorCode']})" if last.get("errorCode") else ""
+    return f": {last['file']}{line}: {number}{cut(str(last['error']), 512)}{state}"
 
 
 def _unread(
