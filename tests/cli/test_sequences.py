@@ -8,8 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.cli.conftest import MakeUser
 from tests.cli.kit import Answer, Ptahk
+from tests.kit import databases
+from tests.kit.budget import scaled
 from tests.kit.databases import Database
+from tests.kit.servers import Server
 
 FILES = {
     "1_orders.sql": "CREATE TABLE orders (id bigint PRIMARY KEY);\n",
@@ -344,3 +348,38 @@ def test_a_saved_plan_needs_no_directory(user: Ptahk, tmp_path: Path, database: 
     assert rows(database, "SELECT count(*) FROM orders") == [(2,)]
     again = user.run(*saved, "-o", "json")
     assert again.document("ApplyResult")["outcome"] == "AlreadyConverged", again
+
+
+def schema_of(database: Database) -> list[tuple[object, ...]]:
+    """Every column, index and constraint of the database, as its catalogs have them."""
+    return rows(
+        database,
+        "SELECT 'column', table_name, column_name, data_type || coalesce(column_default, '')"
+        " || is_nullable FROM information_schema.columns WHERE table_schema = 'public'"
+        " UNION ALL SELECT 'index', tablename, indexname, indexdef FROM pg_indexes"
+        " WHERE schemaname = 'public'"
+        " UNION ALL SELECT 'constraint', conrelid::regclass::text, conname,"
+        " pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE connamespace = 'public'::regnamespace AND conrelid <> 0"
+        " ORDER BY 1, 2, 3, 4",
+    )
+
+
+@pytest.mark.parametrize("name", ["vaultwarden/postgresql", "kratos"])
+def test_a_corpus_from_empty_in_parts_and_all_at_once_gives_one_schema(
+    user_of: MakeUser, database: Database, postgres: Server, corpora: Path, name: str
+) -> None:
+    folder = str(corpora / name)
+    one, two = database, databases.create(postgres)
+    whole, parts = user_of(one.url()), user_of(two.url())
+    done = apply(whole, folder)
+    assert done.code == 0, done
+    files = status(whole, folder)["files"]
+    assert {item["state"] for item in files} == {"applied"}
+    # One file at a time where there are few; of many, in parts that a person would take.
+    step = 1 if len(files) <= 12 * scaled(1) else -(-len(files) // 6)
+    for _ in range(0, len(files), step):
+        assert apply(parts, folder, "--limit", str(step)).code == 0
+    assert status(parts, folder)["verdict"] == "nothingPending"
+    assert schema_of(two) == schema_of(one)
+    two.drop()

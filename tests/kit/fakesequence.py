@@ -169,7 +169,6 @@ class _File:
 
     def _alone(self, number: int) -> Iterator[str]:
         self._row(running=number)
-        yield "intended"
         self.ledger["statementRunning"] = self.before + number
         yield "running"
         self.run.in_time(self.document, self.ledger)

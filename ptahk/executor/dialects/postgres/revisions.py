@@ -6,7 +6,7 @@ Always qualified, and as the session's own user: a file may have changed role an
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -205,10 +205,17 @@ def _mine(session: Session, attempt: Attempt, migration: Migration) -> None:
         )
 
 
-def intend(session: Session, attempt: Attempt, migration: Migration, number: int) -> None:
-    """Commit that statement ``number`` is about to run outside a transaction."""
+def intend(
+    session: Session, attempt: Attempt, migration: Migration, number: int,
+    beside: Callable[[], None],
+) -> None:  # fmt: skip
+    """Commit that statement ``number`` is about to run outside a transaction.
+
+    :param beside: the ledger's own mark, in the same transaction: neither says more than the other.
+    """
     with recording(session):
         _update(session, attempt, migration, "running = %s", (number,))
+        beside()
 
 
 def progress(session: Session, attempt: Attempt, migration: Migration, done: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import psycopg
@@ -67,13 +67,6 @@ def _attempt(spec: JobSpec, layout: str) -> Attempt:
     )  # fmt: skip
 
 
-@contextlib.contextmanager
-def _own(session: Session) -> Iterator[None]:
-    """The ledger's own mark, as the session's own user and alone."""
-    with revisions.recording(session):
-        yield
-
-
 def run(
     session: Session, spec: JobSpec, layout: str, migrations: Sequence[Migration], done: int,
     covered: Sequence[dict[str, Any]],
@@ -86,8 +79,7 @@ def run(
     first = len(migrations[0].statements) if migrations else 0
 
     def intend(number: int) -> None:
-        with _own(session):
-            ledger.intend(session, spec, number)
+        ledger.intend(session, spec, number)
 
     def progress(number: int) -> None:
         ledger.done(session, spec, number)
