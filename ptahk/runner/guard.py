@@ -24,10 +24,10 @@ class Found:
     plan_digest: str | None
     """Digest of the plan bytes in the Job's directory; None without any."""
     source_digest: str | None
+    snapshot_digest: str | None
+    """The local snapshot as it is now (C-14.3); None on a cluster."""
     sequence: tuple[str, str] | None = None
     """Digest of the plan's own sequence, and the history that it names (C-9.3)."""
-    snapshot_digest: str | None = None
-    """The local snapshot as it is now (C-14.3); None on a cluster."""
 
 
 def admit(spec: JobSpec, found: Found, now_s: float) -> None:
