@@ -12,7 +12,16 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import applying, passes, planning, reviewing, serving, start_up, watching
+from benchmarks import (
+    applying,
+    passes,
+    planning,
+    reviewing,
+    sequences,
+    serving,
+    start_up,
+    watching,
+)
 from benchmarks._report import Row, table
 
 BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
@@ -20,6 +29,7 @@ BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
     "passes": passes.rows,
     "planning": planning.rows,
     "applying": applying.rows,
+    "sequences": sequences.rows,
     "watching": watching.rows,
     "serving": serving.rows,
     "reviewing": reviewing.rows,

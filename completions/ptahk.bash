@@ -6,7 +6,7 @@ _ptahk() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         candidate="${path:+$path/}${COMP_WORDS[i]}"
         case "$candidate" in
-            "plan" | "apply" | "observe" | "status" | "history" | "approve" | "acknowledge" | "digest" | "digest/realm" | "digest/target" | "digest/plan" | "digest/sequence" | "migrate" | "migrate/new" | "migrate/hash" | "migrate/validate" | "migrate/show" | "migrate/rebase" | "census" | "release-lock" | "ledger-sql" | "crds" | "serve" | "completion") path="$candidate" ;;
+            "plan" | "apply" | "observe" | "status" | "history" | "approve" | "baseline" | "acknowledge" | "digest" | "digest/realm" | "digest/target" | "digest/plan" | "digest/sequence" | "migrate" | "migrate/new" | "migrate/hash" | "migrate/validate" | "migrate/show" | "migrate/status" | "migrate/repair" | "migrate/rebase" | "census" | "release-lock" | "ledger-sql" | "crds" | "serve" | "completion") path="$candidate" ;;
         esac
     done
     case "$path:$prev" in
@@ -59,9 +59,28 @@ _ptahk() {
             mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
             return ;;
         "plan:--transaction-mode")
-            mapfile -t COMPREPLY < <(compgen -W "auto none" -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W "auto file none" -- "$cur")
             return ;;
         "plan:--deadline")
+            return ;;
+        "plan:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "plan:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "plan:--stream")
+            return ;;
+        "plan:--history-table")
+            return ;;
+        "plan:--ahead")
+            mapfile -t COMPREPLY < <(compgen -W "Refuse Accept" -- "$cur")
+            return ;;
+        "plan:--placeholder")
+            return ;;
+        "plan:--to")
+            return ;;
+        "plan:--limit")
             return ;;
         "plan:--out")
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -126,9 +145,28 @@ _ptahk() {
             mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
             return ;;
         "apply:--transaction-mode")
-            mapfile -t COMPREPLY < <(compgen -W "auto none" -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W "auto file none" -- "$cur")
             return ;;
         "apply:--deadline")
+            return ;;
+        "apply:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "apply:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "apply:--stream")
+            return ;;
+        "apply:--history-table")
+            return ;;
+        "apply:--ahead")
+            mapfile -t COMPREPLY < <(compgen -W "Refuse Accept" -- "$cur")
+            return ;;
+        "apply:--placeholder")
+            return ;;
+        "apply:--to")
+            return ;;
+        "apply:--limit")
             return ;;
         "apply:--plan")
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -195,7 +233,7 @@ _ptahk() {
             mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
             return ;;
         "observe:--transaction-mode")
-            mapfile -t COMPREPLY < <(compgen -W "auto none" -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W "auto file none" -- "$cur")
             return ;;
         "observe:--deadline")
             return ;;
@@ -298,6 +336,92 @@ _ptahk() {
             return ;;
         "approve:--coordination-namespace")
             return ;;
+        "baseline:--to")
+            return ;;
+        "baseline:--output" | "baseline:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "baseline:--filename" | "baseline:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "baseline:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "baseline:--name")
+            return ;;
+        "baseline:--key")
+            return ;;
+        "baseline:--url-env")
+            return ;;
+        "baseline:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "baseline:--engine")
+            return ;;
+        "baseline:--schema")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "baseline:--schema-dir")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "baseline:--dev-url-env")
+            return ;;
+        "baseline:--dev-template")
+            return ;;
+        "baseline:--protect")
+            return ;;
+        "baseline:--exclude")
+            return ;;
+        "baseline:--schemas")
+            return ;;
+        "baseline:--lock-timeout")
+            return ;;
+        "baseline:--coordination-timeout")
+            return ;;
+        "baseline:--rename")
+            return ;;
+        "baseline:--privileges")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "baseline:--partitions")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "baseline:--transaction-mode")
+            mapfile -t COMPREPLY < <(compgen -W "auto file none" -- "$cur")
+            return ;;
+        "baseline:--deadline")
+            return ;;
+        "baseline:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "baseline:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "baseline:--stream")
+            return ;;
+        "baseline:--history-table")
+            return ;;
+        "baseline:--ahead")
+            mapfile -t COMPREPLY < <(compgen -W "Refuse Accept" -- "$cur")
+            return ;;
+        "baseline:--placeholder")
+            return ;;
+        "baseline:--timeout")
+            return ;;
+        "baseline:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "baseline:--context")
+            return ;;
+        "baseline:--namespace" | "baseline:-n")
+            return ;;
+        "baseline:--coordination-namespace")
+            return ;;
+        "acknowledge:--operation")
+            return ;;
+        "acknowledge:--statement")
+            mapfile -t COMPREPLY < <(compgen -W "applied not-applied" -- "$cur")
+            return ;;
         "acknowledge:--reason")
             return ;;
         "acknowledge:--output" | "acknowledge:-o")
@@ -317,6 +441,21 @@ _ptahk() {
             return ;;
         "acknowledge:--url-file")
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "acknowledge:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "acknowledge:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "acknowledge:--stream")
+            return ;;
+        "acknowledge:--history-table")
+            return ;;
+        "acknowledge:--ahead")
+            mapfile -t COMPREPLY < <(compgen -W "Refuse Accept" -- "$cur")
+            return ;;
+        "acknowledge:--placeholder")
             return ;;
         "acknowledge:--timeout")
             return ;;
@@ -401,6 +540,155 @@ _ptahk() {
             return ;;
         "migrate/show:--output" | "migrate/show:-o")
             mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "migrate/status:--output" | "migrate/status:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "migrate/status:--filename" | "migrate/status:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/status:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/status:--name")
+            return ;;
+        "migrate/status:--key")
+            return ;;
+        "migrate/status:--url-env")
+            return ;;
+        "migrate/status:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/status:--engine")
+            return ;;
+        "migrate/status:--schema")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/status:--schema-dir")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/status:--dev-url-env")
+            return ;;
+        "migrate/status:--dev-template")
+            return ;;
+        "migrate/status:--protect")
+            return ;;
+        "migrate/status:--exclude")
+            return ;;
+        "migrate/status:--schemas")
+            return ;;
+        "migrate/status:--lock-timeout")
+            return ;;
+        "migrate/status:--coordination-timeout")
+            return ;;
+        "migrate/status:--rename")
+            return ;;
+        "migrate/status:--privileges")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "migrate/status:--partitions")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "migrate/status:--transaction-mode")
+            mapfile -t COMPREPLY < <(compgen -W "auto file none" -- "$cur")
+            return ;;
+        "migrate/status:--deadline")
+            return ;;
+        "migrate/status:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/status:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "migrate/status:--stream")
+            return ;;
+        "migrate/status:--history-table")
+            return ;;
+        "migrate/status:--ahead")
+            mapfile -t COMPREPLY < <(compgen -W "Refuse Accept" -- "$cur")
+            return ;;
+        "migrate/status:--placeholder")
+            return ;;
+        "migrate/repair:--reason")
+            return ;;
+        "migrate/repair:--output" | "migrate/repair:-o")
+            mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
+            return ;;
+        "migrate/repair:--filename" | "migrate/repair:-f")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/repair:--state")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/repair:--name")
+            return ;;
+        "migrate/repair:--key")
+            return ;;
+        "migrate/repair:--url-env")
+            return ;;
+        "migrate/repair:--url-file")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/repair:--engine")
+            return ;;
+        "migrate/repair:--schema")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/repair:--schema-dir")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/repair:--dev-url-env")
+            return ;;
+        "migrate/repair:--dev-template")
+            return ;;
+        "migrate/repair:--protect")
+            return ;;
+        "migrate/repair:--exclude")
+            return ;;
+        "migrate/repair:--schemas")
+            return ;;
+        "migrate/repair:--lock-timeout")
+            return ;;
+        "migrate/repair:--coordination-timeout")
+            return ;;
+        "migrate/repair:--rename")
+            return ;;
+        "migrate/repair:--privileges")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "migrate/repair:--partitions")
+            mapfile -t COMPREPLY < <(compgen -W "Declared Managed" -- "$cur")
+            return ;;
+        "migrate/repair:--transaction-mode")
+            mapfile -t COMPREPLY < <(compgen -W "auto file none" -- "$cur")
+            return ;;
+        "migrate/repair:--deadline")
+            return ;;
+        "migrate/repair:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/repair:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "migrate/repair:--stream")
+            return ;;
+        "migrate/repair:--history-table")
+            return ;;
+        "migrate/repair:--ahead")
+            mapfile -t COMPREPLY < <(compgen -W "Refuse Accept" -- "$cur")
+            return ;;
+        "migrate/repair:--placeholder")
+            return ;;
+        "migrate/repair:--timeout")
+            return ;;
+        "migrate/repair:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/repair:--context")
+            return ;;
+        "migrate/repair:--namespace" | "migrate/repair:-n")
+            return ;;
+        "migrate/repair:--coordination-namespace")
             return ;;
         "migrate/rebase:--migrations")
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -501,24 +789,27 @@ _ptahk() {
             return ;;
     esac
     case "$path" in
-        "") words="plan apply observe status history approve acknowledge digest migrate census release-lock ledger-sql crds serve completion --version --help" ;;
-        "plan") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --out --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
-        "apply") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --plan --approve --auto-approve --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "") words="plan apply observe status history approve baseline acknowledge digest migrate census release-lock ledger-sql crds serve completion --version --help" ;;
+        "plan") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --to --limit --out --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "apply") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --to --limit --plan --approve --auto-approve --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "observe") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --severity --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "status") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --watch --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "history") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "approve") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --plan --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
-        "acknowledge") words="--frozen --rebind --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "baseline") words="--to --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "acknowledge") words="--frozen --rebind --operation --statement --resolved --abandon --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "digest") words="realm target plan sequence --help" ;;
         "digest/realm") words="--engine --key --output -o --quiet -q --verbose -v --no-color --help" ;;
         "digest/target") words="--engine --url-env --url-file --output -o --quiet -q --verbose -v --no-color --help" ;;
         "digest/plan") words="--output -o --quiet -q --verbose -v --no-color --help" ;;
         "digest/sequence") words="--engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
-        "migrate") words="new hash validate show rebase --help" ;;
+        "migrate") words="new hash validate show status repair rebase --help" ;;
         "migrate/new") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/hash") words="--engine --format --check --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/validate") words="--engine --format --placeholder --placeholders-off --base --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/show") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "migrate/status") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --help" ;;
+        "migrate/repair") words="--accept-edit --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "migrate/rebase") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
         "census") words="--filename -f --conflicts --unsettled --output -o --quiet -q --verbose -v --no-color --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "release-lock") words="--realm --dry-run --force --operation --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;

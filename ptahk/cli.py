@@ -33,6 +33,11 @@ COMMANDS: Table = {
     "status": ("ptahk.commands.status", "status", "Phase, claims, what is owed, what to do next."),
     "history": ("ptahk.commands.history", "history", "The account of what was done, and by whom."),
     "approve": ("ptahk.commands.approve", "approve", "Approve one plan by its fingerprint."),
+    "baseline": (
+        "ptahk.commands.baseline",
+        "baseline",
+        "Record versions of an existing database as applied.",
+    ),
     "acknowledge": (
         "ptahk.commands.acknowledge",
         "acknowledge",
@@ -46,7 +51,7 @@ COMMANDS: Table = {
     "migrate": (
         "ptahk.commands.migrate",
         "COMMANDS",
-        "Write and check a directory of versioned migrations.",
+        "A directory of versioned migrations: write, check, compare.",
     ),
     "census": ("ptahk.commands.census", "census", "Who claims which database; conflicts first."),
     "release-lock": (

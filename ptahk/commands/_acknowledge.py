@@ -15,9 +15,10 @@ from ptahk.commands._options import (
     PolicyOptions,
     Source,
     parse_duration,
+    reference,
 )
 from ptahk.commands._render import Messages, document
-from ptahk.engine.model.resource import ACKNOWLEDGE, SCHEMA
+from ptahk.engine.model.resource import ACKNOWLEDGE
 from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Conflict, Document, Key
 from ptahk.errors import Refused, UsageError
@@ -42,7 +43,9 @@ def thaw(
         word = _word(reason, person, frozen.number)
         interrupts = Interrupts(world.jobs.wake)
         with (
-            _wiring.one_command_at_a_time(world.state, metadata["uid"], metadata["name"]),
+            _wiring.one_command_at_a_time(
+                world.state, metadata["uid"], reference(owner["kind"], metadata["name"])
+            ),
             interrupts.listening(),
         ):
             annotations = {**(metadata.get("annotations") or {}), ACKNOWLEDGE: word}
@@ -60,11 +63,11 @@ def thaw(
             now = world.ports.clock.monotonic()
             drive = Drive(
                 world,
-                Key(SCHEMA, metadata["namespace"], metadata["name"]),
+                Key(owner["kind"], metadata["namespace"], metadata["name"]),
                 messages,
                 interrupts,
                 deadline_s=None if limit is None else now + limit,
-                follow=_local.follow_command(place, metadata["name"]),
+                follow=_local.follow_command(place, reference(owner["kind"], metadata["name"])),
             )
             status = drive.run_until(lambda status: status.frozen is None)
     return _document(owner, "frozen", reason, person, status.next_step)
@@ -102,7 +105,7 @@ def in_cluster(
                     lambda _, status: status if status.frozen is None else None
                 )
                 return _document(stored, "frozen", reason, person, done.next_step)
-            wanted = _resource.Wanted(stored, None, None, _resource.checked(stored["spec"]))
+            wanted = _resource.Wanted(stored, None, None, _resource.checked(stored))
             answer = drive.ask(wanted, "rebind", word=_word(reason, person))
             if answer.exit_code != 0:
                 raise failure(answer)
@@ -118,9 +121,9 @@ def _word(reason: str, person: str, frozen: int | None = None) -> str:
 
 
 def _nothing(owner: Document) -> Refused:
-    name = owner["metadata"]["name"]
+    named = reference(owner["kind"], owner["metadata"]["name"])
     return Refused(
-        f"nothing to acknowledge (REF=schema/{name}): its realm is not frozen",
+        f"nothing to acknowledge (REF={named}): its realm is not frozen",
         reason="NothingToAcknowledge",
     )
 
@@ -141,7 +144,7 @@ def rebind(
         stored = session.drive.resource()
         if stored is not None:
             # What it declares stays as it is: only the binding is changed.
-            spec = _resource.checked(stored["spec"])
+            spec = _resource.checked(stored)
             found = replace(found, document={**found.document, "spec": stored["spec"]}, spec=spec)
         if not found.spec.target.explicit_key:
             raise UsageError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +55,7 @@ def apply_plan(session: Session, made: Made, consent: Consent) -> dict[str, Any]
     session.messages.lines(_text.plan(shown))
     if not made.plan.spec.statements:
         return _result(session, None, made.plan, "NoChanges")
-    if session.wanted.spec.policy.apply == "Never":  # before anybody is asked in vain
+    if session.wanted.spec.apply_policy == "Never":  # before anybody is asked in vain
         raise Refused(
             "policy.apply is Never",
             reason="ApplyNever",
@@ -114,7 +116,7 @@ def _obtain_approval(session: Session, plan: Plan, shown: dict[str, Any], consen
     if consent.fingerprint is not None and consent.fingerprint != fingerprint:
         raise Refused(
             f"another plan was approved (approve={consent.fingerprint}): this plan is "
-            f"{fingerprint}",
+            f"{fingerprint}{_changed_since(session, consent.fingerprint, plan)}",
             reason="ApprovalMissing",
             field="approve",
             hint="Review the plan above, then approve its fingerprint.",
@@ -127,6 +129,33 @@ def _obtain_approval(session: Session, plan: Plan, shown: dict[str, Any], consen
     if not consent.given:
         _ask(session, fingerprint, shown)
     session.approve(plan)
+
+
+def _changed_since(session: Session, approved: str, plan: Plan) -> str:
+    """The first file of a migration directory that differs from what was approved, in words."""
+    namespace = session.wanted.key.namespace
+    try:
+        before = _local.stored_plan(session.objects, namespace, approved)
+    except Refused:
+        return ""
+    now = _local.stored_plan(session.objects, namespace, plan.spec.fingerprint)
+    found = [json.loads(each.data).get("sequence", {}).get("directory") for each in (before, now)]
+    if None in found:
+        return ""
+    named = first_difference(*found)
+    return "" if named is None else f"; since then {named}"
+
+
+def first_difference(approved: Mapping[str, str], here: Mapping[str, str]) -> str | None:
+    """The first file that was added, removed or changed, and which of it; None: none was."""
+    for name in sorted(approved.keys() | here.keys()):
+        if name not in approved:
+            return f"{name} was added"
+        if name not in here:
+            return f"{name} was removed"
+        if approved[name] != here[name]:
+            return f"{name} was changed"
+    return None
 
 
 def _ask(session: Session, fingerprint: str, shown: dict[str, Any]) -> None:

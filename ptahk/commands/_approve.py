@@ -80,7 +80,7 @@ def approve(
         )
     namespace = owner["metadata"]["namespace"]
     made = _local.stored_plan(objects, namespace, current)
-    spec = _resource.checked(owner["spec"])
+    spec = _resource.checked(owner)
     messages.lines(_text.plan(_documents.plan(owner, spec, made.plan, made.data)))
     if not made.plan.spec.statements:
         raise Refused("nothing to approve: the plan changes nothing", reason="PlanMissing")

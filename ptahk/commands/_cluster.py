@@ -12,10 +12,13 @@ from ptahk.commands import _wiring
 from ptahk.commands._drive import store_faults
 from ptahk.commands._options import (
     Cluster,
+    Directory,
     Place,
     PolicyOptions,
     Source,
     is_local,
+    reference,
+    resource_kind,
     resource_name,
 )
 from ptahk.commands._render import Messages
@@ -40,7 +43,9 @@ def wanted_here(place: Place, cluster: Cluster, source: Source | None = None) ->
     return not (cluster.context or cluster.kubeconfig or cluster.namespace)
 
 
-def check_options(place: Place, source: Source | None, policy: PolicyOptions | None) -> None:
+def check_options(
+    place: Place, source: Source | Directory | None, policy: PolicyOptions | None
+) -> None:
     """Refuse what only a local run reads: in a cluster it stands in the resource.
 
     :raises UsageError: names the first such option.
@@ -78,6 +83,7 @@ def one_resource(
     """
     manifest = _manifest(place, ref)
     namespace = namespace_of(reader, cluster)
+    kind = resource_kind(ref) or (manifest or {}).get("kind") or SCHEMA
     if manifest is not None:
         name = manifest["metadata"]["name"]
         namespace = cluster.namespace or manifest["metadata"].get("namespace") or namespace
@@ -85,7 +91,8 @@ def one_resource(
         found = resource_name(ref, None)
         if found is None:
             raise UsageError(
-                "no resource named (REF): name one as schema/NAME, or give its manifest with -f",
+                "no resource named (REF): name one as schema/NAME or migration/NAME, or give "
+                "its manifest with -f",
                 field="ref",
                 hint="Without a cluster, add --local, --schema FILE, --schema-dir DIR, "
                 "--url-env NAME or --url-file FILE.",
@@ -93,17 +100,17 @@ def one_resource(
         name = found
     with store_faults():
         try:
-            stored = reader.objects.get(Key(SCHEMA, namespace, name))
+            stored = reader.objects.get(Key(kind, namespace, name))
         except NotFound:
             raise UsageError(
-                f"no such resource (REF=schema/{name}): namespace {namespace} has none",
+                f"no such resource (REF={reference(kind, name)}): namespace {namespace} has none",
                 reason="UnknownResource",
                 field="ref",
                 hint="Apply its manifest with kubectl first, or name another --namespace.",
             ) from None
     if manifest is not None and stored.get("spec") != manifest["spec"]:
         raise Refused(
-            f"the cluster holds another spec of schema/{name} than the manifest "
+            f"the cluster holds another spec of {reference(kind, name)} than the manifest "
             f"(filename={place.manifest})",
             reason="ManifestNotApplied",
             field="filename",
@@ -117,14 +124,15 @@ def _manifest(place: Place, ref: str | None) -> Any:
         return None
     from ptahk.commands import _manifests
 
-    found, _ = _manifests.one_schema(place.manifest, resource_name(ref, None))
+    found, _ = _manifests.one_resource(place.manifest, resource_name(ref, None), resource_kind(ref))
     return found
 
 
 def follow_command(cluster: Cluster, stored: Document) -> str:
     """The command that shows what is still running."""
     metadata = stored["metadata"]
-    words = ["ptahk", "status", f"schema/{metadata['name']}", "-n", metadata["namespace"]]
+    named = reference(stored["kind"], metadata["name"])
+    words = ["ptahk", "status", named, "-n", metadata["namespace"]]
     if cluster.context:
         words += ["--context", cluster.context]
     return shlex.join([*words, "--watch"])
@@ -138,7 +146,7 @@ def opened(
 
     :param declared: a local run needs a declaration.
     """
-    if not is_local(told.place, told.source):
+    if not is_local(told.place, told.source, told.directory):
         with session(told, cluster) as found:
             yield found
         return
@@ -161,10 +169,13 @@ def session(told: Told, cluster: Cluster) -> Iterator[Session]:
     from ptahk.commands._resource import Wanted, checked
 
     check_options(told.place, told.source, told.policy)
+    check_options(told.place, told.directory, None)
+    if told.change and "action" not in told.change:
+        raise UsageError("--to and --limit are for a local run", field="to")
     messages = Messages(told.common)
     with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
         stored = one_resource(reader, cluster, told.place, told.ref)
-        wanted = Wanted(stored, None, None, checked(stored["spec"]))
+        wanted = Wanted(stored, None, None, checked(stored))
         with driving(reader, cluster, stored, messages, told.timeout_s) as drive:
             drive.require_manager()
             yield Session(

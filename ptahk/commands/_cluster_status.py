@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ptahk.commands import _cluster, _documents, _render, _wiring
 from ptahk.commands._drive import Interrupts, read_status, store_faults
-from ptahk.commands._options import Cluster, Place, resource_name
+from ptahk.commands._options import Cluster, Place, reference, resource_kind, resource_name
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import Clock, Document
 from ptahk.errors import Refused, UsageError
@@ -31,14 +32,16 @@ def statuses(
     _cluster.check_options(place, None, None)
     with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
         namespace, name = _meant(reader, cluster, place, ref)
+        kind = resource_kind(ref)
         if not watch:
             with store_faults():
-                found = reader.objects.list(SCHEMA, namespace)
+                kinds = (SCHEMA, MIGRATION) if kind is None else (kind,)
+                found = [item for each in kinds for item in reader.objects.list(each, namespace)]
             document = _document(item for item in found if name in (None, _name(item)))
-            _require(document, name, namespace)
+            _require(document, kind, name, namespace)
             emit(document)
             return document
-        return _watched(reader, namespace, name, limit_s, emit)
+        return _watched(reader, kind or SCHEMA, namespace, name, limit_s, emit)
 
 
 def _meant(
@@ -50,7 +53,7 @@ def _meant(
     if place.manifest is not None:
         from ptahk.commands import _manifests
 
-        manifest, _ = _manifests.one_schema(place.manifest, name)
+        manifest, _ = _manifests.one_resource(place.manifest, name, resource_kind(ref))
         metadata = manifest["metadata"]
         name = metadata["name"]
         namespace = cluster.namespace or metadata.get("namespace") or namespace
@@ -67,10 +70,13 @@ def _name(item: Document) -> str:
     return str(item["metadata"]["name"])
 
 
-def _require(document: dict[str, Any], name: str | None, namespace: str | None) -> None:
+def _require(
+    document: dict[str, Any], kind: str | None, name: str | None, namespace: str | None
+) -> None:
     if name is not None and not document["resources"]:
         raise UsageError(
-            f"no such resource (REF=schema/{name}): namespace {namespace} has none",
+            f"no such resource (REF={reference(kind or SCHEMA, name)}): namespace "
+            f"{namespace} has none",
             reason="UnknownResource",
             field="ref",
         )
@@ -90,13 +96,13 @@ def _document(items: Iterator[Document]) -> dict[str, Any]:
 
 
 def _watched(
-    reader: _wiring.Reader, namespace: str | None, name: str | None, limit_s: float | None,
-    emit: Callable[[dict[str, Any]], None],
+    reader: _wiring.Reader, kind: str, namespace: str | None, name: str | None,
+    limit_s: float | None, emit: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:  # fmt: skip
     events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     interrupts = Interrupts(lambda: events.put(("wake", None)))
     end_s = None if limit_s is None else reader.clock.monotonic() + limit_s
-    follower = reader.follow(SCHEMA, namespace, name, lambda what, told: events.put((what, told)))
+    follower = reader.follow(kind, namespace, name, lambda what, told: events.put((what, told)))
     known: dict[str, Document] = {}
     shown: dict[str, Any] | None = None
     patience = _Patience(reader.clock)
@@ -116,7 +122,7 @@ def _watched(
                     continue
                 document = _document(iter(known.values()))
                 if shown is None:
-                    _require(document, name, namespace)
+                    _require(document, kind, name, namespace)
                 if document != shown:
                     shown = document
                     emit(document)

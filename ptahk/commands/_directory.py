@@ -52,6 +52,16 @@ def read(directory: str) -> OnDisk:
     return OnDisk(tuple(found), tuple(wrong))
 
 
+def files_of(directory: str) -> tuple[tuple[str, str], ...]:
+    """(name, text) of every file, as an operation is given them.
+
+    :raises UsageError: it cannot be read, or a file is not text.
+    """
+    found = read(directory)
+    refuse(found.findings)
+    return tuple((file.name, file.text) for file in found.files)
+
+
 def _names(root: Path, directory: str) -> Iterator[str]:
     count = 0
     pending = [(root, 0)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ptahk.commands._render import document
 from ptahk.engine.model.claim import Claim
 from ptahk.engine.model.fields import format_time
-from ptahk.engine.model.resource import SchemaSpec
+from ptahk.engine.model.snapshot import CommonSpec
 from ptahk.engine.model.status import HistoryEntry, Status
 from ptahk.engine.ports import Document
 from ptahk.errors import Refused
@@ -41,11 +41,13 @@ def time(moment: datetime | None) -> str | None:
     return None if moment is None else format_time(moment)
 
 
-def approval_reasons(plan: Plan, spec: SchemaSpec) -> list[str]:
+def approval_reasons(plan: Plan, spec: CommonSpec) -> list[str]:
     """Why an apply of this plan needs a person's approval (C-10.4); empty where it does not."""
     if not plan.spec.statements:
         return []
-    reasons = ["policy"] if spec.policy.apply != "Always" else []
+    reasons = ["policy"] if spec.apply_policy != "Always" else []
+    if plan.spec.binding.get("approval") is True:
+        reasons.append("sequence")
     if plan.spec.destructive:
         reasons.append("destructive")
     if plan.spec.privileges:
@@ -53,7 +55,7 @@ def approval_reasons(plan: Plan, spec: SchemaSpec) -> list[str]:
     return reasons
 
 
-def plan(owner: Document, spec: SchemaSpec, value: Plan, data: bytes) -> dict[str, Any]:
+def plan(owner: Document, spec: CommonSpec, value: Plan, data: bytes) -> dict[str, Any]:
     """The ``Plan`` document.
 
     :param data: the plan bytes, raw; refused unless they hash to what the plan binds.
@@ -82,8 +84,7 @@ def plan(owner: Document, spec: SchemaSpec, value: Plan, data: bytes) -> dict[st
         coordinationDigest=value.spec.bound("coordinationDigest"),
         targetIdentity=value.spec.bound("targetIdentityDigest"),
         serverIdentity=value.spec.server_identity,
-        observedFingerprint=value.spec.bound("observedState"),
-        desiredFingerprint=value.spec.bound("desiredState"),
+        **_bound(value, data),
         createdAt=format_time(value.spec.time),
         changes=bool(statements),
         approval={"required": bool(reasons), "reasons": reasons},
@@ -100,6 +101,25 @@ def plan(owner: Document, spec: SchemaSpec, value: Plan, data: bytes) -> dict[st
             "timingsSeconds": dict(summary.get("timingsSeconds", {})),
         },
     )
+
+
+def _bound(value: Plan, data: bytes) -> dict[str, Any]:
+    """What the plan's fingerprint binds of the database and of what is wanted."""
+    binding = value.spec.binding
+    if "sequenceDigest" not in binding:
+        return {
+            "observedFingerprint": value.spec.bound("observedState"),
+            "desiredFingerprint": value.spec.bound("desiredState"),
+        }
+    files = json.loads(data)["sequence"]["files"]
+    return {
+        "sequence": {
+            "action": binding["action"],
+            "digest": binding["sequenceDigest"],
+            "history": binding["historyFingerprint"],
+            "files": [{"version": item["version"], "file": item["file"]} for item in files],
+        }
+    }
 
 
 def history_entry(entry: HistoryEntry) -> dict[str, Any]:

@@ -111,6 +111,7 @@ class Asks(Protocol):
         plan: str | None = None,
         declaration: bool = False,
         word: str | None = None,
+        change: Mapping[str, str] | None = None,
     ) -> Answer:
         """Put a request on the resource and wait for its answer."""
 
@@ -165,6 +166,7 @@ class Drive:
         plan: str | None = None,
         declaration: bool = False,
         word: str | None = None,
+        change: Mapping[str, str] | None = None,
     ) -> Answer:
         """Store the resource with a new request, and run passes until it is answered.
 
@@ -172,7 +174,8 @@ class Drive:
         :raises KeyboardInterrupt: Ctrl-C; what is still running was said.
         :raises PtahkError: the time is up, or the store failed.
         """
-        request = Request(self._world.ports.entropy.operation_id(), type_, plan, declaration)
+        id_ = self._world.ports.entropy.operation_id()
+        request = Request(id_, type_, plan, declaration, change)
         self._store(wanted, request, {} if word is None else {ACKNOWLEDGE: word})
         return self.until_answered(request.id)
 

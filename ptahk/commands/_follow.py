@@ -140,6 +140,7 @@ class ClusterDrive:
         plan: str | None = None,
         declaration: bool = False,
         word: str | None = None,
+        change: Mapping[str, str] | None = None,
     ) -> Answer:
         """Put a request on the resource, and wait until the manager has answered it.
 
@@ -152,7 +153,8 @@ class ClusterDrive:
         if standing is not None:
             self._messages.note(f"Waiting for the {standing.type} that was asked for before.")
             self.until(lambda document, status: _answered(status, standing.id) or None)
-        request = Request(self._reader.entropy.operation_id(), type_, plan, declaration)
+        id_ = self._reader.entropy.operation_id()
+        request = Request(id_, type_, plan, declaration, change)
         more = {} if word is None else {ACKNOWLEDGE: word}
         self.annotate({**more, REQUEST: request_text(request)})
         try:

@@ -7,18 +7,24 @@ through the runner and its executor, as in every Job.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from ptahk.commands import _resource
 from ptahk.commands._drive import CLASSES, store_faults
 from ptahk.commands._wiring import World
+from ptahk.engine.families.migration.jobs import sequence_of
+from ptahk.engine.families.migration.wanted import policy_document
 from ptahk.engine.model.fields import format_time
+from ptahk.engine.model.job import JobInput
+from ptahk.engine.model.migration import MigrationSpec
 from ptahk.engine.model.plan import PlanSpec
+from ptahk.engine.model.resource import SOURCE_KEY
 from ptahk.engine.ports import Document, JobOrder, Lost, NotYet, object_reference
 from ptahk.errors import InternalError, OperationFailed
 from ptahk.wire import digest, frame
-from ptahk.wire.jobspec import FencedAttempt, JobPolicy, JobSpec, Operation
+from ptahk.wire.jobspec import FencedAttempt, JobPolicy, JobSpec, Operation, input_digest
 
 DEADLINE_S = 60
 GRACE_S = 30
@@ -35,7 +41,7 @@ def spec_of(
 
     :param fenced: with ``Prove``, and with nothing else.
     """
-    wanted = _resource.checked(owner["spec"])
+    wanted = _resource.checked(owner)
     operation_id = world.ports.entropy.operation_id()
     uid = owner["metadata"]["uid"]
     realm = wanted.target.coordination_digest
@@ -60,7 +66,7 @@ def spec_of(
         active_deadline_seconds=DEADLINE_S,
         termination_grace_period_seconds=GRACE_S,
         explicit_key=wanted.target.explicit_key,
-        policy=JobPolicy(coordination_timeout_seconds=wanted.policy.coordination_timeout),
+        policy=JobPolicy(coordination_timeout_seconds=wanted.coordination_timeout_s),
         **_bindings(fenced),
     )
 
@@ -77,13 +83,35 @@ def _bindings(fenced: Fenced | None) -> dict[str, Any]:
     }
 
 
+def reading_history(world: World, owner: Document, data: bytes) -> JobSpec:
+    """What a Job is told that compares a migration directory with the database.
+
+    :param data: the directory, as a source bundle.
+    """
+    plain = spec_of(world, owner, "History")
+    wanted = _resource.checked(owner)
+    assert isinstance(wanted, MigrationSpec), "of a migration"
+    policy = policy_document(wanted)
+    mode = policy["transactionMode"]
+    return replace(
+        plain,
+        family="migration",
+        migration=sequence_of({"policy": policy}),
+        policy=replace(plain.policy, transaction_mode=mode),
+        inputs={SOURCE_KEY: input_digest(data)},
+    )
+
+
 def run(
     world: World,
     owner: Document,
     spec: JobSpec,
     enough: Callable[[dict[str, Any]], bool] = lambda result: False,
+    source: bytes | None = None,
 ) -> dict[str, Any]:
     """Run one Job to its end. :returns: the executor's result document.
+
+    :param source: the bundle that the Job's only input is.
 
     :param enough: says of the result of a Job that failed that it holds what was wanted.
     :raises PtahkError: it refused or failed.
@@ -95,7 +123,7 @@ def run(
         owner=object_reference(owner),
         annotations={},
         spec=spec,
-        inputs=(),
+        inputs=() if source is None else (JobInput(SOURCE_KEY, "", source),),
         surroundings={},
         url_from={},
     )

@@ -6,11 +6,11 @@ import contextlib
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from ptahk.commands import _inputs, _resource, _wiring
+from ptahk.commands import _directory, _inputs, _resource, _wiring
 from ptahk.commands._drive import (
     Asks,
     Drive,
@@ -21,13 +21,17 @@ from ptahk.commands._drive import (
 )
 from ptahk.commands._options import (
     Common,
+    Directory,
     Place,
     PolicyOptions,
     Source,
     parse_duration,
+    reference,
+    resource_kind,
     resource_name,
 )
 from ptahk.commands._render import Messages
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.plan import (
     PLAN_RAW_BYTES_MAX,
     Approver,
@@ -55,6 +59,9 @@ class Told:
     policy: PolicyOptions
     ref: str | None = None
     timeout: str | None = None
+    directory: Directory = field(default_factory=Directory)
+    change: Mapping[str, str] = field(default_factory=dict)
+    """What a migration's plan is asked for: how far to run, or what to record."""
 
     @property
     def timeout_s(self) -> float | None:
@@ -148,13 +155,14 @@ def target(place: Place, engine: str | None) -> tuple[str, TargetIdentity]:
     return url, identity
 
 
-def read_manifest(place: Place) -> tuple[Mapping[str, Any] | None, _inputs.Files | None]:
-    """The PtahSchema of ``-f``, and the declaration beside it where it names a ConfigMap."""
-    if place.manifest is None:
+def read_manifest(told: Told) -> tuple[Mapping[str, Any] | None, _inputs.Files | None]:
+    """The resource of ``-f``, and the files beside it where it names a ConfigMap."""
+    if told.place.manifest is None:
         return None, None
     from ptahk.commands import _manifests
 
-    return _manifests.one_schema(place.manifest, place.name)
+    kind = MIGRATION if told.directory.migrations else resource_kind(told.ref)
+    return _manifests.one_resource(told.place.manifest, told.place.name, kind)
 
 
 def interpret(told: Told) -> tuple[_resource.Wanted, str]:
@@ -163,9 +171,23 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
     :raises UsageError: it is no local run, or something in it is not valid.
     """
     resource_name(told.ref, told.place.name)
-    manifest, declared = read_manifest(told.place)
+    manifest, declared = read_manifest(told)
     engine = told.source.engine or _engine_of(manifest)
     url, identity = target(told.place, engine)
+    if is_migration(told, manifest):
+        directory = told.directory.migrations
+        files = declared if directory is None else _directory.files_of(directory)
+        return _resource.wanted_migration(
+            told.place,
+            told.source,
+            told.policy,
+            told.directory,
+            ref=told.ref,
+            identity=identity,
+            files=files,
+            manifest=manifest,
+            engine=engine or _resource.engine_of_url(url),
+        ), url
     files = _inputs.read_files(told.source)
     found = _resource.wanted(
         told.place,
@@ -178,6 +200,12 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
         engine=engine or _resource.engine_of_url(url),
     )
     return found, url
+
+
+def is_migration(told: Told, manifest: Mapping[str, Any] | None = None) -> bool:
+    """Which family the command line is about."""
+    named = (manifest or {}).get("kind") or resource_kind(told.ref)
+    return bool(told.directory.migrations) or named == MIGRATION
 
 
 def _engine_of(manifest: Mapping[str, Any] | None) -> str | None:
@@ -213,7 +241,7 @@ def session(
         name = found.document["metadata"]["name"]
         interrupts = Interrupts(world.jobs.wake)
         with (
-            _wiring.one_command_at_a_time(world.state, found.uid, name),
+            _wiring.one_command_at_a_time(world.state, found.uid, reference(found.kind, name)),
             interrupts.listening(),
         ):
             now = world.ports.clock.monotonic()
@@ -224,7 +252,7 @@ def session(
                 messages,
                 interrupts,
                 deadline_s=None if limit is None else now + limit,
-                follow=follow_command(told.place, name),
+                follow=follow_command(told.place, reference(found.kind, name)),
             )
             assert found.identity is not None, "a local run has its URL"
             check_same_target(drive.status(), found.identity)
@@ -239,9 +267,9 @@ def session(
             )
 
 
-def follow_command(place: Place, name: str) -> str:
+def follow_command(place: Place, ref: str) -> str:
     """The command that shows what is still running."""
-    words = ["ptahk", "status", f"schema/{name}", "--local", "--watch"]
+    words = ["ptahk", "status", ref, "--local", "--watch"]
     if place.state:
         words += ["--state", str(Path(place.state))]
     return shlex.join(words)
@@ -270,7 +298,8 @@ def check_same_target(status: Status, identity: TargetIdentity) -> None:
 
 def make_plan(session: Session) -> Made:
     """Ask for a plan. :raises PtahkError: it was refused, or could not be made."""
-    answer = session.drive.ask(session.wanted, "plan")
+    change = session.told.change or None
+    answer = session.drive.ask(session.wanted, "plan", change=change)
     if answer.exit_code != 0 or answer.plan is None:
         raise failure(answer)
     return stored_plan(session.objects, session.wanted.key.namespace, answer.plan)
@@ -330,7 +359,14 @@ def plans_of(objects: Objects, owner: Document) -> list[Plan]:
 
 def require_source(found: _resource.Wanted) -> None:
     """:raises UsageError: nothing is declared."""
-    if found.spec.desired is None:
+    if found.spec.declared is None:
+        if found.kind == MIGRATION:
+            raise UsageError(
+                "there is no migration directory",
+                reason="SourceMissing",
+                field="migrations",
+                hint="Give --migrations DIR, or a manifest with -f.",
+            )
         raise UsageError(
             "nothing is declared",
             reason="SourceMissing",

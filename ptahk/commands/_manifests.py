@@ -10,27 +10,34 @@ from ptahk.api import codec
 from ptahk.api.documents import read_documents
 from ptahk.commands import _inputs
 from ptahk.commands._inputs import Files
-from ptahk.engine.model.resource import CONFIG_MAP, SCHEMA, SchemaSpec
+from ptahk.engine.model.migration import MIGRATION, MigrationSpec
+from ptahk.engine.model.resource import CONFIG_MAP, SCHEMA, Declared, SchemaSpec
 from ptahk.errors import UsageError
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 FILES_MAX = 10_000
 
 
-def one_schema(path: str, name: str | None) -> tuple[Mapping[str, Any], Files | None]:
-    """The PtahSchema of a manifest, and the files of the ConfigMap beside it that it names.
+def one_resource(
+    path: str, name: str | None, kind: str | None
+) -> tuple[Mapping[str, Any], Files | None]:
+    """The resource of a manifest, and the files of the ConfigMap beside it that it names.
 
     :param name: chooses where the manifest has several.
+    :param kind: likewise; None: a PtahSchema, else a PtahMigration.
     :raises UsageError: there is none, or more than one.
     """
     text = _inputs.read_bytes(path, "filename", _inputs.MANIFEST_BYTES_MAX)
-    found = [
+    named = [
         item
         for item in codec.read_manifests(text, path, key_needed=False).found
-        if item.kind == SCHEMA and (name is None or item.name == name)
+        if name is None or item.name == name
     ]
+    wanted = kind or (SCHEMA if any(item.kind == SCHEMA for item in named) else MIGRATION)
+    found = [item for item in named if item.kind == wanted]
     if len(found) != 1:
-        what = "no PtahSchema" if not found else f"{len(found)} PtahSchemas"
+        shown = SCHEMA if kind is None else kind
+        what = f"no {shown}" if not found else f"{len(found)} {wanted}s"
         raise UsageError(
             f"manifest does not say which resource (filename={path}): it holds {what}"
             f"{'' if name is None else f' of that name ({name})'}",
@@ -39,13 +46,13 @@ def one_schema(path: str, name: str | None) -> tuple[Mapping[str, Any], Files | 
             hint="Choose one with --name NAME." if found else None,
         )
     spec = found[0].spec
-    assert isinstance(spec, SchemaSpec), "the codec reads each kind with its own type"
-    return found[0].document, _declared(spec, text, path)
+    assert isinstance(spec, SchemaSpec | MigrationSpec), "an approval is no resource"
+    return found[0].document, _declared(spec.declared, text, path)
 
 
-def _declared(spec: SchemaSpec, text: bytes, path: str) -> Files | None:
-    reference = None if spec.desired is None else spec.desired.config_map_ref
-    if reference is None:
+def _declared(declared: Declared | None, text: bytes, path: str) -> Files | None:
+    reference = None if declared is None else declared.config_map_ref
+    if declared is None or reference is None:
         return None
     for item in read_documents(text, path):
         value = item.value
@@ -54,7 +61,11 @@ def _declared(spec: SchemaSpec, text: bytes, path: str) -> Files | None:
         if (value.get("metadata") or {}).get("name") != reference.name:
             continue
         data = value.get("data") or {}
-        keys = [reference.key] if reference.key else sorted(k for k in data if k.endswith(".sql"))
+        keys = (
+            [reference.key]
+            if reference.key
+            else sorted(k for k in data if k.endswith(declared.suffixes))
+        )
         if not keys or not all(isinstance(data.get(key), str) for key in keys):
             raise UsageError(
                 f"ConfigMap {reference.name} holds no declaration ({path}:{item.line})",

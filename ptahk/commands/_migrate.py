@@ -42,26 +42,6 @@ def _layout(text: str | None) -> Format | None:
     raise UsageError(f"unknown layout (format={text}): one of {', '.join(FORMATS)}", field="format")
 
 
-def placeholders(given: Sequence[str] | None, *, off: bool) -> Placeholders:
-    """The values of ``--placeholder``, or ``off``.
-
-    :raises UsageError: a value has no name, or both options are given.
-    """
-    if off and given:
-        raise UsageError("both --placeholder and --placeholders-off given", field="placeholder")
-    if off:
-        return "off"
-    values: dict[str, str] = {}
-    for item in given or ():
-        name, equals, value = item.partition("=")
-        if not name or not equals:
-            raise UsageError(
-                f"not a placeholder (placeholder={name!r}): write NAME=VALUE", field="placeholder"
-            )
-        values[name] = value
-    return values or None
-
-
 def _now() -> datetime:
     return datetime.now(UTC)
 

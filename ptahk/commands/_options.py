@@ -19,6 +19,9 @@ import typer
 
 from ptahk.errors import UsageError
 
+SCHEMA, MIGRATION = "PtahSchema", "PtahMigration"
+"""As the engine's models say, which a command that prints its help need not load."""
+
 DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 DURATION_SECONDS_MAX = 7 * 86_400
 """A longer bound on a command or a lock wait is a typing mistake."""
@@ -278,8 +281,9 @@ class PolicyOptions:
         str | None,
         choice(
             "--transaction-mode",
-            values=("auto", "none"),
-            help="auto: one transaction wherever the statements allow; none: each commits alone.",
+            values=("auto", "file", "none"),
+            help="auto (schemas): one transaction wherever the statements allow; file "
+            "(migrations): one a file; none: each statement commits alone.",
         ),
     ] = None
     deadline: Annotated[
@@ -290,12 +294,79 @@ class PolicyOptions:
     ] = None
 
 
+def _layouts() -> tuple[str, ...]:
+    from ptahk.migrations.model import FORMATS
+
+    return FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A migration directory, and how it is read."""
+
+    migrations: Annotated[
+        str | None,
+        typer.Option("--migrations", metavar="DIR", help="Directory of versioned migrations."),
+    ] = None
+    layout: Annotated[
+        str | None,
+        choice(
+            "--format", values=_layouts(), help="Layout of the directory; without it: detected."
+        ),
+    ] = None
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            "--stream", metavar="NAME", help="Names this sequence in the database (default)."
+        ),
+    ] = None
+    history_table: Annotated[
+        str | None,
+        typer.Option("--history-table", metavar="TABLE", help="Another tool's history table."),
+    ] = None
+    ahead: Annotated[
+        str | None,
+        choice(
+            "--ahead",
+            values=("Refuse", "Accept"),
+            help="Whether a database that is ahead of the directory is fine.",
+        ),
+    ] = None
+    placeholder: Annotated[
+        list[str] | None,
+        typer.Option("--placeholder", metavar="NAME=VALUE", help="Flyway's; repeatable."),
+    ] = None
+    placeholders_off: Annotated[
+        bool, typer.Option("--placeholders-off", help="Leave ${name} in flyway files as it is.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far a sequence is run; local runs only."""
+
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="VERSION", help="The last version to run."),
+    ] = None
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many files.")
+    ] = None
+
+    @property
+    def change(self) -> dict[str, str]:
+        """As a request says it."""
+        found = {} if self.to is None else {"to": self.to}
+        return found if self.limit is None else {**found, "limit": str(self.limit)}
+
+
 Timeout = Annotated[
     str | None,
     typer.Option("--timeout", metavar="DURATION", help="Bound on the whole command."),
 ]
 Reference = Annotated[
-    str | None, typer.Argument(metavar="[REF]", help="schema/NAME", show_default=False)
+    str | None,
+    typer.Argument(metavar="[REF]", help="schema/NAME or migration/NAME", show_default=False),
 ]
 
 
@@ -342,10 +413,40 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     return spread
 
 
-def is_local(place: Place, source: Source | None = None) -> bool:
+def is_local(
+    place: Place, source: Source | None = None, directory: Directory | None = None
+) -> bool:
     """Whether a command runs here (C-14.2). An environment variable never chooses."""
     declared = source is not None and (source.schema or source.schema_dir)
+    declared = declared or (directory is not None and directory.migrations)
     return bool(place.local or place.url_env or place.url_file or declared)
+
+
+_KINDS = {
+    "schema": SCHEMA, "schemas": SCHEMA, "ptahschema": SCHEMA,
+    "migration": MIGRATION, "migrations": MIGRATION, "ptahmigration": MIGRATION,
+}  # fmt: skip
+
+
+def resource_kind(ref: str | None) -> str | None:
+    """The kind that REF names; None: it names none.
+
+    :raises UsageError: no kind of ours.
+    """
+    family, slash, _ = (ref or "").partition("/")
+    if not slash:
+        return None
+    if family not in _KINDS:
+        raise UsageError(
+            f"unknown kind (REF={ref}): a resource is named schema/NAME or migration/NAME",
+            reason="UnknownFamily",
+        )
+    return _KINDS[family]
+
+
+def reference(kind: str, name: str) -> str:
+    """A resource as the command line names it."""
+    return f"{'migration' if kind == MIGRATION else 'schema'}/{name}"
 
 
 def resource_name(ref: str | None, name: str | None) -> str | None:
@@ -357,14 +458,7 @@ def resource_name(ref: str | None, name: str | None) -> str | None:
     given = name
     if ref is not None:
         family, slash, rest = ref.partition("/")
-        if slash and family in {"migration", "migrations", "ptahmigration"}:
-            raise UsageError(
-                f"migrations are not in this build (REF={ref})", reason="UnknownFamily"
-            )
-        if slash and family not in {"schema", "schemas", "ptahschema"}:
-            raise UsageError(
-                f"unknown kind (REF={ref}): a resource is named schema/NAME", reason="UnknownFamily"
-            )
+        resource_kind(ref)
         named = rest if slash else family
         if given is not None and given != named:
             raise UsageError(f"two names given (REF={ref}, --name={given}): use one", field="name")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
-from ptahk.commands import _apply, _inputs, _local, _resource
+from ptahk.commands import _apply, _directory, _inputs, _local, _resource
 from ptahk.commands._drive import create_once, store_faults
 from ptahk.commands._local import Made, Session, Told
 from ptahk.commands._options import PolicyOptions, resource_name
 from ptahk.engine.model.fields import parse_time, write
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.plan import (
     PlanSpec,
     ResourceRef,
@@ -23,7 +25,7 @@ from ptahk.engine.model.resource import CONFIG_MAP, PLAN_KEY, SCHEMA, SOURCE_KEY
 from ptahk.engine.ports import Key
 from ptahk.errors import Refused, UsageError
 from ptahk.wire import planfile
-from ptahk.wire.binding import PlanBinding
+from ptahk.wire.binding import read_binding
 from ptahk.wire.planfile import PlanFile
 
 _OPTIONAL = PolicyOptions.__dataclass_fields__.keys() - {
@@ -49,7 +51,7 @@ def save(session: Session, made: Made, out: str) -> None:
         server_identity=spec.server_identity,
         operation_id=spec.operation_id,
         time=str(write(spec.time)),
-        binding=PlanBinding.of_document(dict(spec.binding)),
+        binding=read_binding(dict(spec.binding)),
         summary=spec.summary,
         plan_gzip=base64.b64decode(plan["binaryData"][PLAN_KEY]),
         source_gzip=base64.b64decode(source["binaryData"][SOURCE_KEY]),
@@ -71,10 +73,11 @@ def interpret(told: Told, path: str) -> tuple[PlanFile, _resource.Wanted, str]:
             field=given[0].replace("_", "-"),
         )
     saved = planfile.decode(_inputs.read_bytes(path, "plan", planfile.FILE_BYTES_MAX))
-    if saved.resource_kind != SCHEMA:
+    if saved.resource_kind not in (SCHEMA, MIGRATION):
         raise UsageError(
             f"plan of another family (kind={saved.resource_kind})", reason="UnknownFamily"
         )
+    files = _directory_now(told, saved)
     url, identity = _local.target(told.place, saved.engine)
     if identity.digest != saved.binding.target_identity_digest:
         raise Refused(
@@ -84,7 +87,7 @@ def interpret(told: Told, path: str) -> tuple[PlanFile, _resource.Wanted, str]:
             hint="Use the URL that the plan was made with, or plan again with this one.",
         )
     name = resource_name(told.ref, told.place.name) or saved.resource_name
-    found = _resource.of_plan(told.place, told.source, told.policy, name, identity, saved)
+    found = _resource.of_plan(told.place, told.source, told.policy, name, identity, saved, files)
     if found.uid != saved.binding.resource_uid:
         raise Refused(
             f"the plan is of another resource or realm (name={name}): its coordination key or "
@@ -94,6 +97,32 @@ def interpret(told: Told, path: str) -> tuple[PlanFile, _resource.Wanted, str]:
             hint="Give the --key and --name that the plan was made with.",
         )
     return saved, found, url
+
+
+def _directory_now(told: Told, saved: PlanFile) -> _inputs.Files | None:
+    """The directory given beside the plan, which must be the one that was planned (C-11.2).
+
+    :raises Refused: names the first file that was added, changed or removed; nothing is claimed.
+    """
+    if told.directory.migrations is None:
+        return None
+    if saved.resource_kind != MIGRATION:
+        raise UsageError("the plan is of a declared schema (migrations)", field="migrations")
+    files = _directory.files_of(told.directory.migrations)
+    refuse_changed(dict(saved.files), dict(files))
+    return files
+
+
+def refuse_changed(approved: Mapping[str, str], here: Mapping[str, str]) -> None:
+    """:raises Refused: ``SequenceChanged``, naming the first file that differs."""
+    named = _apply.first_difference(approved, here)
+    if named is not None:
+        raise Refused(
+            f"the directory is not the one that was approved: {named}: nothing ran",
+            reason="SequenceChanged",
+            field="migrations",
+            hint="Plan again and approve what is there now, or put the file back.",
+        )
 
 
 def apply(session: Session, saved: PlanFile, consent: _apply.Consent) -> dict[str, Any]:
@@ -136,7 +165,7 @@ def _import(session: Session, saved: PlanFile) -> None:
     name = plan_name(saved.fingerprint)
     reference = session.wanted.reference
     spec = PlanSpec(
-        resource=ResourceRef(SCHEMA, reference["name"], reference["uid"]),
+        resource=ResourceRef(saved.resource_kind, reference["name"], reference["uid"]),
         fingerprint=saved.fingerprint,
         digest=saved.binding.plan_digest,
         binding=saved.binding.document(),

@@ -7,12 +7,13 @@ option that is set overrides its field.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ptahk.commands._inputs import Files
 from ptahk.commands._options import (
+    Directory,
     Place,
     PolicyOptions,
     Source,
@@ -22,19 +23,21 @@ from ptahk.commands._options import (
     split_renames,
 )
 from ptahk.engine.model.fields import FieldError
+from ptahk.engine.model.migration import MIGRATION, parse_migration_spec
 from ptahk.engine.model.plan import bundle_document, source_name
 from ptahk.engine.model.resource import (
     API_VERSION,
     IMPLICIT_KEY,
     SCHEMA,
     SOURCE_KEY,
-    SchemaSpec,
     parse_spec,
 )
+from ptahk.engine.model.snapshot import CommonSpec
 from ptahk.engine.model.source import base64_text, encode
 from ptahk.engine.ports import Document, Key, object_reference
 from ptahk.errors import UsageError
 from ptahk.wire import digest
+from ptahk.wire.binding import PlanBinding
 from ptahk.wire.dsn import TargetIdentity
 from ptahk.wire.planfile import PlanFile
 
@@ -51,12 +54,17 @@ class Wanted:
     """The ConfigMap of the declaration, where it comes from files."""
     identity: TargetIdentity | None
     """None in a cluster, where only the operation's Pod has the URL."""
-    spec: SchemaSpec
+    spec: CommonSpec
+
+    @property
+    def kind(self) -> str:
+        kind: str = self.document["kind"]
+        return kind
 
     @property
     def key(self) -> Key:
         metadata = self.document["metadata"]
-        return Key(SCHEMA, metadata["namespace"], metadata["name"])
+        return Key(self.kind, metadata["namespace"], metadata["name"])
 
     @property
     def reference(self) -> Document:
@@ -86,19 +94,98 @@ def wanted(
     :param engine: what stands where neither the options nor the manifest name one.
     :raises UsageError: a field is not valid; it is named as the option or the manifest's path.
     """
+    spec = _targeted(place, source, identity, manifest, engine)
+    spec.get("dev", {}).pop("urlFrom", None)
+    _apply_policy(spec, policy, source)
+    name = resource_name(ref, place.name) or (manifest or {}).get("metadata", {}).get("name")
+    return _assemble(spec, name or DEFAULT_NAME, identity, files)
+
+
+def _targeted(
+    place: Place, source: Source, identity: TargetIdentity, manifest: Mapping[str, Any] | None,
+    engine: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The manifest's spec with the target of this command line."""
     spec: dict[str, Any] = json.loads(json.dumps((manifest or {}).get("spec", {})))
     target = spec.setdefault("target", {})
     # Locally the URL is in this command's memory, and no Secret is read (C-8.2).
     target.pop("urlFrom", None)
-    spec.get("dev", {}).pop("urlFrom", None)
     if source.engine or "engine" not in target:
         target["engine"] = source.engine or engine or DEFAULT_ENGINE
     digest.engine_family(target["engine"])
     if place.key is not None or "coordinationKey" not in target:
         target["coordinationKey"] = coordination_key(place, identity)
-    _apply_policy(spec, policy, source)
+    return spec
+
+
+def wanted_migration(
+    place: Place,
+    source: Source,
+    policy: PolicyOptions,
+    directory: Directory,
+    *,
+    ref: str | None,
+    identity: TargetIdentity,
+    files: Files | None,
+    manifest: Mapping[str, Any] | None = None,
+    engine: str | None = None,
+) -> Wanted:
+    """The PtahMigration that a command line means.
+
+    :raises UsageError: a field is not valid, or an option is the other family's.
+    """
+    spec = _targeted(place, source, identity, manifest, engine)
+    _sequence_policy(spec, policy, source)
+    for name, value in (
+        ("format", directory.layout),
+        ("stream", directory.stream),
+        ("historyTable", directory.history_table),
+        ("placeholders", placeholders(directory.placeholder, off=directory.placeholders_off)),
+    ):
+        if value is not None:
+            spec[name] = value
+    if directory.ahead is not None:
+        spec.setdefault("policy", {})["ahead"] = directory.ahead
     name = resource_name(ref, place.name) or (manifest or {}).get("metadata", {}).get("name")
-    return _assemble(spec, name or DEFAULT_NAME, identity, files)
+    return _assemble(spec, name or DEFAULT_NAME, identity, files, kind=MIGRATION)
+
+
+_SHARED = ("lock_timeout", "coordination_timeout", "transaction_mode", "deadline")
+
+
+def _sequence_policy(spec: dict[str, Any], policy: PolicyOptions, source: Source) -> None:
+    other = [
+        item.name for item in fields(policy)
+        if item.name not in _SHARED and getattr(policy, item.name)
+    ]  # fmt: skip
+    other += [name for name in ("schema", "schema_dir", "dev_url_env", "dev_template")
+              if getattr(source, name)]  # fmt: skip
+    if other:
+        option = other[0].replace("_", "-")
+        raise UsageError(
+            f"--{option} is for a declared schema, and this is a migration directory", field=option
+        )
+    _apply_policy(spec, policy, source)
+
+
+def placeholders(given: Sequence[str] | None, *, off: bool) -> Mapping[str, str] | str | None:
+    """The values of ``--placeholder``, or ``off``.
+
+    :raises UsageError: a value has no name, or both options are given.
+    """
+    if off and given:
+        raise UsageError("both --placeholder and --placeholders-off given", field="placeholder")
+    if off:
+        return "off"
+    values: dict[str, str] = {}
+    for item in given or ():
+        name, equals, value = item.partition("=")
+        if not name or not equals:
+            raise UsageError(
+                f"not a placeholder (placeholder={name!r}): write NAME=VALUE", field="placeholder"
+            )
+        values[name] = value
+    return values or None
 
 
 def coordination_key(place: Place, identity: TargetIdentity) -> str:
@@ -122,18 +209,44 @@ def of_plan(
     name: str,
     identity: TargetIdentity,
     saved: PlanFile,
+    files: Files | None = None,
 ) -> Wanted:
     """The resource that a plan file is of: policy and declaration are the plan's.
 
     :param options: only those that no plan binds.
+    :param files: the migration directory as it is now; None: as it was planned.
     """
-    policy = saved.binding.policy.document()
+    target = {"engine": saved.engine, "coordinationKey": coordination_key(place, identity)}
+    binding = saved.binding
+    if isinstance(binding, PlanBinding):
+        spec: dict[str, Any] = {"target": target, "policy": binding.policy.document()}
+        _apply_policy(spec, options, source)
+        return _assemble(spec, name, identity, saved.files, saved.source_gzip)
+    spec = {"target": target, **_of_sequence(binding.policy)}
+    _sequence_policy(spec, options, source)
+    return _assemble(
+        spec, name, identity, files or saved.files, None if files else saved.source_gzip,
+        kind=MIGRATION,
+    )  # fmt: skip
+
+
+def _of_sequence(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec that a plan of a sequence was made under."""
     spec: dict[str, Any] = {
-        "target": {"engine": saved.engine, "coordinationKey": coordination_key(place, identity)},
-        "policy": policy,
+        "policy": {key: policy[key] for key in ("apply", "transactionMode", "ahead")},
+        "stream": policy["stream"],
     }
-    _apply_policy(spec, options, source)
-    return _assemble(spec, name, identity, saved.files, saved.source_gzip)
+    values = "off" if policy["placeholdersOff"] else policy["placeholders"] or None
+    for name, value in (
+        ("format", policy["format"]),
+        ("placeholders", values),
+        ("historyTable", policy["historyTable"]),
+    ):
+        if value is not None:
+            spec[name] = value
+    if not policy["foreignKeyChecks"]:
+        spec["session"] = {"foreignKeyChecks": False}
+    return spec
 
 
 def engine_of_url(url: str) -> str:
@@ -186,13 +299,15 @@ def _assemble(
     identity: TargetIdentity,
     files: Files | None,
     data: bytes | None = None,
+    *,
+    kind: str = SCHEMA,
 ) -> Wanted:
     realm = digest.coordination_digest(spec["target"]["engine"], spec["target"]["coordinationKey"])
-    uid = digest.local_resource_uid(realm, SCHEMA, name)
+    uid = digest.local_resource_uid(realm, kind, name)
     namespace = namespace_of(realm)
     document: Document = {
         "apiVersion": API_VERSION,
-        "kind": SCHEMA,
+        "kind": kind,
         "metadata": {"namespace": namespace, "name": name, "uid": uid},
         "spec": spec,
     }
@@ -200,8 +315,9 @@ def _assemble(
     if files is not None:
         owner = object_reference(document)
         bundle = bundle_of(namespace, owner, data or encode(files), digest.source_digest(files))
-        spec["desired"] = {"configMapRef": {"name": bundle["metadata"]["name"]}}
-    return Wanted(document, bundle, identity, checked(spec))
+        field = "artifact" if kind == MIGRATION else "desired"
+        spec[field] = {"configMapRef": {"name": bundle["metadata"]["name"]}}
+    return Wanted(document, bundle, identity, checked(document))
 
 
 def bundle_of(namespace: str, owner: Document, data: bytes, source_digest: str) -> Document:
@@ -215,10 +331,11 @@ def namespace_of(realm: str) -> str:
     return f"local-{realm.removeprefix('sha256:')[:16]}"
 
 
-def checked(spec: Mapping[str, Any]) -> SchemaSpec:
+def checked(owner: Document) -> CommonSpec:
     """The spec as the engine reads it. :raises UsageError: names the field and its rule."""
+    parse = parse_migration_spec if owner["kind"] == MIGRATION else parse_spec
     try:
-        return parse_spec(dict(spec))
+        return parse(dict(owner["spec"]))
     except FieldError as error:
         raise UsageError(
             f"not valid ({error.path.lstrip('.')}): {error.rule}",

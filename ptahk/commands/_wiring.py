@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote
 
 from ptahk.backends.system import SystemClock, SystemEntropy
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import (
     Admission,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ptahk.serve.webhook import Certificates
 
 COORDINATION_NAMESPACE = "ptahk-system"
+WATCH_SLICE_S = 0.25
 NO_CLUSTER = (
     "Name one with --kubeconfig or --context; or, to run here, add --local (with -f), "
     "--schema FILE, --schema-dir DIR, --url-env NAME or --url-file FILE."
@@ -135,7 +137,7 @@ def _cache(state: Path) -> Path | None:
 
 
 @contextlib.contextmanager
-def one_command_at_a_time(state: Path | None, uid: str, name: str) -> Iterator[None]:
+def one_command_at_a_time(state: Path | None, uid: str, ref: str) -> Iterator[None]:
     """Hold a resource of a state directory against a second command on it.
 
     A request on a resource replaces the one before, so the first command would wait for an answer
@@ -160,7 +162,7 @@ def one_command_at_a_time(state: Path | None, uid: str, name: str) -> Iterator[N
         except BlockingIOError:
             holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
             raise Refused(
-                f"another command works on schema/{name} (pid={holder})",
+                f"another command works on {ref} (pid={holder})",
                 reason="ResourceBusy",
                 hint="Wait for it, or follow it with ptahk status --local --watch.",
             ) from None
@@ -192,8 +194,13 @@ def wait_for_change(world: World, timeout_s: float) -> None:
     """Return as soon as a resource changed, or after ``timeout_s``."""
     assert world.objects is not None, "only a local store is watched so"
     since = world.objects.resource_version
-    for _ in world.objects.watch(SCHEMA, None, since, timeout_s):
-        return
+    clock = world.ports.clock
+    end_s = clock.monotonic() + timeout_s
+    while (left_s := end_s - clock.monotonic()) > 0:
+        # One is waited for, a moment at a time; the other is looked at meanwhile.
+        for kind, wait_s in ((SCHEMA, min(left_s, WATCH_SLICE_S)), (MIGRATION, 0.0)):
+            for _ in world.objects.watch(kind, None, since, wait_s):
+                return
 
 
 class Following(Protocol):

@@ -9,6 +9,8 @@ import typer
 from ptahk.commands._options import (
     Cluster,
     Common,
+    Directory,
+    Extent,
     Place,
     PolicyOptions,
     Reference,
@@ -28,6 +30,8 @@ def apply(
     place: Place,
     source: Source,
     policy: PolicyOptions,
+    directory: Directory,
+    extent: Extent,
     plan: Annotated[
         str | None,
         typer.Option("--plan", metavar="FILE", help="Apply this plan of `plan --out`."),
@@ -48,16 +52,16 @@ def apply(
     if approve is not None and auto_approve:
         raise UsageError("--approve and --auto-approve given: use one", field="approve")
     declared = source.schema or source.schema_dir
-    if plan is not None and (declared or (place.manifest and is_local(place, source))):
+    if plan is not None and (declared or (place.manifest and is_local(place, source, directory))):
         raise UsageError(
             "--plan and a declaration given: the plan file holds its own", field="plan"
         )
-    told = _local.Told(common, place, source, policy, ref, timeout)
+    told = _local.Told(common, place, source, policy, ref, timeout, directory, extent.change)
     consent = _apply.Consent(approve, auto_approve)
     if plan is None:
         with _cluster.opened(told, cluster, "required") as session:
             document = _apply.converge(session, consent)
-    elif not is_local(place, source):
+    elif not is_local(place, source, directory):
         with _cluster.session(told, cluster) as session:
             document = _planfile.apply_published(session, plan, consent)
     else:

@@ -1,4 +1,4 @@
-"""``ptahk migrate``: a directory of versioned migrations. Opens no database."""
+"""``ptahk migrate``: a directory of versioned migrations. Two of them open a database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from ptahk.commands._options import Common, CommonSarif, OneOf, grouped
+from ptahk.commands._options import (
+    Cluster,
+    Common,
+    CommonSarif,
+    Directory,
+    OneOf,
+    Place,
+    PolicyOptions,
+    Reference,
+    Source,
+    Timeout,
+    grouped,
+)
+from ptahk.errors import UsageError
 from ptahk.migrations.model import ENGINES, FORMATS
 
 COMMANDS = {
@@ -14,6 +27,8 @@ COMMANDS = {
     "hash": (__name__, "hash_", "Write the directory's sum file anew, or check it."),
     "validate": (__name__, "validate", "Check names, sums, splitting and every statement."),
     "show": (__name__, "show", "One migration's statements as they will be sent."),
+    "status": (__name__, "status", "Compare the directory with a database; reads only."),
+    "repair": (__name__, "repair", "Accept the edit of one version that was applied."),
     "rebase": (__name__, "rebase", "Move migrations that came late to the end."),
 }
 """Subcommands, as in ``cli.COMMANDS``."""
@@ -101,9 +116,9 @@ def validate(
 
     Exits 1 where a finding refuses the directory.
     """
-    from ptahk.commands import _migrate, _render
+    from ptahk.commands import _migrate, _render, _resource
 
-    values = _migrate.placeholders(placeholder, off=placeholders_off)
+    values = _resource.placeholders(placeholder, off=placeholders_off)
     document = _migrate.validate(directory, engine, layout, values, base)
     if common.output == "sarif":
         _render.write(_migrate.sarif_text(document))
@@ -150,4 +165,67 @@ def rebase(
 
     document = _migrate.rebase(migrations, versions, engine, layout)
     _render.emit(document, _migrate.change_lines, common)
+    return 0
+
+
+@grouped
+def status(
+    *,
+    where: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="Directory of the migrations.")
+    ] = None,
+    common: Common,
+    place: Place,
+    source: Source,
+    policy: PolicyOptions,
+    directory: Directory,
+) -> int:
+    """Each file with its state in the database, the verdict, and what to do next. Only reads.
+
+    Exits 1 where something is pending or blocks.
+    """
+    from dataclasses import replace
+
+    from ptahk.commands import _local, _render, _sequence
+
+    given = where or directory.migrations or DIRECTORY
+    told = _local.Told(
+        common, place, source, policy, directory=replace(directory, migrations=given)
+    )
+    document = _sequence.status(told)
+    _render.emit(document, _sequence.status_lines, common)
+    return int(not _sequence.is_clean(document))
+
+
+@grouped
+def repair(
+    *,
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="The version.")],
+    ref: Reference = None,
+    accept_edit: Annotated[
+        bool, typer.Option("--accept-edit", help="Its row gets the checksum of the file as it is.")
+    ] = False,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept.")
+    ] = None,
+    common: Common,
+    place: Place,
+    source: Source,
+    policy: PolicyOptions,
+    directory: Directory,
+    timeout: Timeout = None,
+    cluster: Cluster,
+) -> int:
+    """Accept that one version's file was edited after it was applied. Nothing of it is run."""
+    from ptahk.commands import _local, _render, _sequence, _text
+
+    if not accept_edit:
+        raise UsageError(
+            "say what is repaired: --accept-edit", field="accept-edit",
+            hint="ptahk migrate status shows what differs.",
+        )  # fmt: skip
+    told = _local.Told(common, place, source, policy, ref, timeout, directory)
+    change = {"action": "repair", "version": version, "reason": (reason or "").strip()}
+    document = _sequence.record(told, cluster, change)
+    _render.emit(document, _text.apply_result, common)
     return 0

@@ -9,6 +9,8 @@ import typer
 from ptahk.commands._options import (
     Cluster,
     CommonSql,
+    Directory,
+    Extent,
     Place,
     PolicyOptions,
     Reference,
@@ -26,6 +28,8 @@ def plan(
     place: Place,
     source: Source,
     policy: PolicyOptions,
+    directory: Directory,
+    extent: Extent,
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="Save a self-contained plan for an apply."),
@@ -39,7 +43,7 @@ def plan(
     """Show what would change, each statement with severity, lock and reason. Only reads."""
     from ptahk.commands import _cluster, _documents, _local, _planfile, _render, _text
 
-    told = _local.Told(common, place, source, policy, ref, timeout)
+    told = _local.Told(common, place, source, policy, ref, timeout, directory, extent.change)
     with _cluster.opened(told, cluster, "preferred") as session:
         made = _local.make_plan(session)
         wanted = session.wanted

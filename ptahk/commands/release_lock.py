@@ -130,7 +130,7 @@ def _realm(ref: str | None, realm: str | None, owner: Callable[[], Any]) -> Coor
     from ptahk.wire import digest
 
     if realm is None:
-        return _resource.checked(owner()["spec"]).target.coordination_digest
+        return _resource.checked(owner()).target.coordination_digest
     if ref is not None:
         raise UsageError("REF and --realm given: use one", field="realm")
     if not digest.is_digest(realm):

@@ -10,11 +10,13 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from ptahk.engine.decide import decide
+from ptahk.engine.families.migration import MigrationFamily
 from ptahk.engine.families.schema import SchemaFamily
 from ptahk.engine.family import Family
 from ptahk.engine.gather import gather
 from ptahk.engine.model.fields import FieldError
 from ptahk.engine.model.intent import Decision, Do, Done, Need, Wait
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.model.status import Status
 from ptahk.engine.perform import perform
@@ -31,7 +33,10 @@ from ptahk.engine.ports import (
     Unavailable,
 )
 
-FAMILIES: Final[Mapping[str, Family]] = {SCHEMA: SchemaFamily()}
+FAMILIES: Final[Mapping[str, Family]] = {
+    SCHEMA: SchemaFamily(),
+    MIGRATION: MigrationFamily(),
+}
 
 BACK_OFF_S: Final[Mapping[type[PortError], tuple[float, float]]] = {
     # A lost race or a lost answer: the fresh snapshot decides, at once.

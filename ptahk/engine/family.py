@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ptahk.engine.model.claim import Claim, PendingObservation
 from ptahk.engine.model.outcome import Outcome, Refusal
 from ptahk.engine.model.snapshot import CommonSpec, Snapshot
-from ptahk.engine.model.status import Phase, Status
+from ptahk.engine.model.status import Phase, Status, UnresolvedRun
 from ptahk.wire.jobspec import JobSpec
 
 
@@ -47,6 +47,10 @@ class Changes:
     """Immutable documents that must exist before the outcome is stored."""
     plan: str | None = None
     """Fingerprint, for the answer and the history."""
+    unresolved_run: UnresolvedRun | None = None
+    """A run that only a resume or a person settles (C-4.4)."""
+    resolves: bool = False
+    """Nothing of that kind stands any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class Proven:
     converged: bool
     """A fresh plan in the same Job was empty (C-10.5)."""
     changes: Changes = dataclasses.field(default_factory=Changes)
+    hint: str | None = None
+    """What a person should do where it did not end well; None: what always holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,7 @@ class Summary:
 
 
 class Family(Protocol):
-    """Ten questions."""
+    """A dozen questions."""
 
     @property
     def kind(self) -> str:
@@ -112,6 +118,10 @@ class Family(Protocol):
 
     def mutates(self, operation: str) -> bool:
         """It changes user objects: once dispatched it is proven, never repeated."""
+
+    def outlives_lease(self, operation: str) -> bool:
+        """Though its Lease was lost it stays the active operation until its Job has ended; False:
+        it is let go at once (C-3.4)."""
 
     def needs_realm(self, operation: str) -> bool:
         """It holds the realm Lease."""

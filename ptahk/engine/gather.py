@@ -40,6 +40,7 @@ from ptahk.engine.model.resource import (
     RESOURCE_UID,
     SOURCE_KEY,
     Acknowledge,
+    Declared,
     Request,
     parse_annotation,
     stamped_user,
@@ -353,41 +354,42 @@ def _source(
     ports: Ports, resource: _Resource, family: Family
 ) -> tuple[Source | None, Refusal | None]:
     """The declaration as it is now, wherever a claim may be written or may be dropped for it."""
-    spec: Any = resource.spec
-    desired = getattr(spec, "desired", None)
+    desired = None if resource.spec is None else resource.spec.declared
     claim = resource.status.active_operation
     reads = claim is not None and claim.type != PROVE and not family.mutates(claim.type)
     if desired is None or not (resource.idle or resource.undispatched is not None or reads):
         return None, None
     if desired.oci_ref is not None:
-        text = "desired.ociRef is not supported yet"
-        return None, Refusal("UnsupportedSource", text, "spec.desired.ociRef")
+        text = f"{desired.field}.ociRef is not supported yet"
+        return None, Refusal("UnsupportedSource", text, f"spec.{desired.field}.ociRef")
     try:
         return _resolve(ports, resource, desired), None
     except NotFound:
-        text = f"ConfigMap {desired.config_map_ref.name} does not exist"
-        return None, Refusal("SourceMissing", text, "spec.desired.configMapRef")
+        named = desired.config_map_ref
+        text = f"ConfigMap {'' if named is None else named.name} does not exist"
+        return None, Refusal("SourceMissing", text, f"spec.{desired.field}.configMapRef")
     except FieldError as error:
-        return None, Refusal("SourceInvalid", str(error), "spec.desired")
+        return None, Refusal("SourceInvalid", str(error), f"spec.{desired.field}")
 
 
-def _resolve(ports: Ports, resource: _Resource, desired: Any) -> Source:
+def _resolve(ports: Ports, resource: _Resource, desired: Declared) -> Source:
     namespace = resource.key.namespace
     if desired.inline is not None:
         return _bundle(ports, resource, (("inline.sql", desired.inline),))
     named = desired.config_map_ref
+    assert named is not None, "exactly one of them is given"
     document = ports.objects.get(Key(CONFIG_MAP, namespace, named.name))
     metadata = document["metadata"]
     mark = f"{metadata['uid']}/{metadata['resourceVersion']}/{named.key}"
     known = ports.memory.sources.get(mark)
     if known is None:
-        files = sources.files_of(document, named.key)
+        files = sources.files_of(document, named.key, desired.suffixes)
         known = digest.source_digest(files)
         ports.memory.sources[mark] = known
     bundled = SOURCE_KEY in (document.get("binaryData") or {})
     if bundled and named.key is None and metadata["name"] == source_name(known):
         return Source(SourceRef(metadata["name"], known), None)
-    return _bundle(ports, resource, sources.files_of(document, named.key))
+    return _bundle(ports, resource, sources.files_of(document, named.key, desired.suffixes))
 
 
 def _bundle(ports: Ports, resource: _Resource, files: sources.Files) -> Source:

@@ -12,6 +12,8 @@ from typing import Any, Protocol, cast
 
 from ptahk.errors import PtahkError, UsageError
 from ptahk.executor.budget import Budget
+from ptahk.migrations.history import Row
+from ptahk.migrations.model import Migration
 from ptahk.wire.jobspec import FencedAttempt, JobSpec
 from ptahk.wire.protocol import LedgerReport, LedgerRow
 
@@ -48,6 +50,51 @@ class Session(Protocol):
 
     def close(self) -> None:
         """End the session, which is the unlock."""
+
+
+class Sequences(Protocol):
+    """What the operations of a migration ask of an engine (C-11)."""
+
+    def rows(self, session: Any, stream: str) -> list[Row]:
+        """The revision rows of a stream in order; empty where there is no table."""
+
+    def entries(self, session: Any, stream: str) -> list[dict[str, Any]]:
+        """The same as an account, with times and errors."""
+
+    def any_stream(self, session: Any) -> bool:
+        """Some stream has a row."""
+
+    def occupied(self, session: Any) -> bool:
+        """The database has an object of a user's (C-11.4)."""
+
+    def admit(self, session: Any, spec: JobSpec) -> None:
+        """What refuses an Apply whatever it would run."""
+
+    def start(
+        self, session: Any, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]
+    ) -> None:
+        """Commit the ledger's row, and make the revision table where it is missing."""
+
+    def run(
+        self, session: Any, spec: JobSpec, layout: str, migrations: Sequence[Migration],
+        done: int, covered: Sequence[dict[str, Any]],
+    ) -> None:  # fmt: skip
+        """Run files, or the rest of the first after ``done`` statements; ``covered`` are rows that
+        commit with the last statement of the first."""
+
+    def record(
+        self, session: Any, spec: JobSpec, layout: str, given: Sequence[dict[str, Any]]
+    ) -> None:
+        """Write rows alone, with the end of the attempt, in one transaction (C-11.17)."""
+
+    def finish(self, session: Any, spec: JobSpec, total: int) -> None:
+        """Close the attempt as applied."""
+
+    def record_failure(self, session: Any, spec: JobSpec, out: dict[str, Any]) -> None:
+        """Close the attempt as failed, where that can be written."""
+
+    def row_of(self, session: Any, spec: JobSpec) -> LedgerRow | None:
+        """The ledger's row of this attempt; None where it cannot be read."""
 
 
 class Dialect(Protocol):
@@ -101,6 +148,9 @@ class Dialect(Protocol):
 
     def plan(self, bench: Any, files: Files, out: dict[str, Any], for_proof: bool) -> None:
         """A plan."""
+
+    def sequences(self) -> Sequences:
+        """The engine's part of running migrations."""
 
     def unexpected(self, error: Exception) -> PtahkError:
         """A read of ours that the server refused: by right, by a timeout, or by a surprise."""

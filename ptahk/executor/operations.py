@@ -35,7 +35,7 @@ def run(
     :raises PtahkError: why it ended short; ``out`` keeps what was learned by then.
     """
     dialect = dialects.of(spec.engine)
-    if spec.operation != "Apply":
+    if spec.operation != "Apply" and spec.migration is None:
         # The planner's modules, while the server answers who and where we are.
         threading.Thread(target=dialect.preload, daemon=True).start()
     session = dialect.connect(url, spec, budget)
@@ -67,7 +67,8 @@ def _settle(
     timeout_s = spec.policy.connect_timeout_seconds
     if not dialect.is_direct(session):
         dialect.refuse_pooler(session, url, timeout_s)  # before the lock, which a pool would keep
-    if spec.operation not in ("Observe", "History"):
+    # A sequence's rows say what they say only while nobody else writes them.
+    if spec.operation not in ("Observe", "History") or spec.migration is not None:
         session.lock(spec.policy.coordination_timeout_seconds)
         dialect.refuse_pooler(session, url, timeout_s)
     if spec.server_identity is not None and spec.server_identity != str(identity):
@@ -89,6 +90,9 @@ def _dispatch(
     out: dict[str, Any],
 ) -> None:
     nonce = str(command["startNonce"])
+    if spec.migration is not None:
+        _dispatch_sequence(dialect, session, command, spec, out)
+        return
     if spec.operation == "Apply":
         if spec.rebind:
             dialect.rebind(session, spec, nonce, out)
@@ -104,13 +108,38 @@ def _dispatch(
     if spec.operation == "Observe":
         dialect.observe(bench, files, out)
         return
-    if spec.fenced is not None:
-        out["fence"] = {"tombstone": False, "row": None}
-        out["fence"]["row"] = dialect.fence(session, spec, spec.fenced)
-        out["fence"]["tombstone"] = True
+    _fence(dialect, session, spec, out)
     if files is None:
         raise Refused("a plan needs a declaration (source)", reason="NoSource")
     dialect.plan(bench, files, out, spec.fenced is not None)
+
+
+def _fence(dialect: Dialect, session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
+    """A proof's first step (C-6.9)."""
+    if spec.fenced is None:
+        return
+    out["fence"] = {"tombstone": False, "row": None}
+    out["fence"]["row"] = dialect.fence(session, spec, spec.fenced)
+    out["fence"]["tombstone"] = True
+
+
+def _dispatch_sequence(
+    dialect: Dialect, session: Session, command: dict[str, Any], spec: JobSpec,
+    out: dict[str, Any],
+) -> None:  # fmt: skip
+    """The commands of a migration."""
+    from ptahk.executor import sequences
+
+    files = files_of(command["source"])
+    if spec.operation == "Apply":
+        plan = base64.b64decode(command["planBytes"])
+        nonce = str(command["startNonce"])
+        sequences.apply(dialect, session, spec, plan, files, nonce, out)
+    elif spec.operation == "Prove":
+        _fence(dialect, session, spec, out)
+        sequences.prove(dialect, session, spec, files, out)
+    else:
+        sequences.read_history(dialect, session, spec, files, out)
 
 
 def _report_ledger(dialect: Dialect, session: Session, spec: JobSpec, out: dict[str, Any]) -> None:

@@ -83,7 +83,10 @@ def settled(row: Row, postgresql: bool) -> Row:
     if row.state != "running":
         return row
     state: RowState = "unknown" if row.running is not None else "partial"
-    if (row.tx_mode == "file" and postgresql) or (row.running is None and row.applied == 0):
+    if row.running is None and row.applied == row.total > 0:
+        # Every effect is recorded; only the last mark is missing.
+        state = "applied"
+    elif (row.tx_mode == "file" and postgresql) or (row.running is None and row.applied == 0):
         state = "failed"
     return _with_state(row, state)
 

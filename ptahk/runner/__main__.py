@@ -7,6 +7,7 @@ exactly one frame.
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import sys
@@ -140,6 +141,7 @@ def _prepare(attempt: Attempt, directory: str, environment: Mapping[str, str]) -
         engine=target.engine,
         plan_digest=_plan_digest(inputs),
         source_digest=_source_digest(inputs),
+        sequence=_sequence(spec, inputs),
         snapshot_digest=_snapshot_digest(spec, environment),
     )
     guard.admit(spec, found, time.time())
@@ -162,6 +164,17 @@ def _prepare(attempt: Attempt, directory: str, environment: Mapping[str, str]) -
 def _plan_digest(inputs: Inputs) -> str | None:
     plan = inputs.plan_bytes
     return None if plan is None else digest.plan_content_digest(plan)
+
+
+def _sequence(spec: JobSpec, inputs: Inputs) -> tuple[str, str] | None:
+    """What the bytes of a migration's plan say of their sequence and history; None: nothing."""
+    if spec.migration is None or inputs.plan_bytes is None:
+        return None
+    try:
+        found = json.loads(inputs.plan_bytes)["sequence"]
+        return digest.sequence_digest(found["files"]), str(found["history"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _source_digest(inputs: Inputs) -> str | None:

@@ -26,6 +26,8 @@ class Found:
     source_digest: str | None
     snapshot_digest: str | None
     """The local snapshot as it is now (C-14.3); None on a cluster."""
+    sequence: tuple[str, str] | None = None
+    """Digest of the plan's own sequence, and the history that it names (C-9.3)."""
 
 
 def admit(spec: JobSpec, found: Found, now_s: float) -> None:
@@ -57,12 +59,26 @@ def admit(spec: JobSpec, found: Found, now_s: float) -> None:
         raise _differs("planDigest", "the plan's bytes are not those that were approved")
     if found.source_digest is not None and spec.source_digest not in (None, found.source_digest):
         raise _differs("sourceDigest", "the declaration is not the one that was claimed")
+    _same_sequence(spec, found)
     if spec.local_snapshot_digest != found.snapshot_digest:
         raise _differs(
             "localSnapshotDigest",
             "interpreter, version, user, host or environment changed since the claim",
         )
     within_deadlines(spec, now_s)
+
+
+def _same_sequence(spec: JobSpec, found: Found) -> None:
+    """A migration's Apply is bound to its sequence and to the history it was chosen by (C-9.3)."""
+    bound = spec.migration
+    if bound is None or not spec.mutates:
+        return
+    if bound.sequence_digest is None or bound.history_fingerprint is None:
+        raise _differs("migration", "the Job binds no sequence or no history")
+    if found.sequence is None or found.sequence[0] != bound.sequence_digest:
+        raise _differs("migration.sequenceDigest", "the plan's sequence is not the approved one")
+    if found.sequence[1] != bound.history_fingerprint:
+        raise _differs("migration.historyFingerprint", "the plan was made against another history")
 
 
 def _same_realm(spec: JobSpec) -> None:

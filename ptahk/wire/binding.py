@@ -7,7 +7,9 @@ from typing import Any
 from ptahk.wire import canonical
 from ptahk.wire.digest import (
     CoordinationDigest,
+    HistoryFingerprint,
     PlanDigest,
+    SequenceDigest,
     SourceDigest,
     StateFingerprint,
     TargetIdentityDigest,
@@ -119,3 +121,84 @@ class PlanBinding:
         if not same:
             raise ValueError("not the inputs of a plan's fingerprint")
         return binding
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBinding:
+    """Everything that the fingerprint of a migration's plan binds (C-7.2, C-9.3)."""
+
+    resource_uid: str
+    plan_digest: PlanDigest
+    source_digest: SourceDigest
+    coordination_digest: CoordinationDigest
+    target_identity_digest: TargetIdentityDigest
+    sequence_digest: SequenceDigest
+    """Of the files that run, in order."""
+    history_fingerprint: HistoryFingerprint
+    """Of the history that they were chosen by."""
+    action: str
+    """``run``, ``resume``, or what the plan only records (C-11.17)."""
+    approval: bool
+    """A person must approve it under every policy (C-11.3, C-11.14)."""
+    change: Mapping[str, str]
+    """What was asked for: how far to run, or what to record."""
+    policy: Mapping[str, Any]
+    executor_version: str
+    protocol_version: int
+
+    def document(self) -> dict[str, Any]:
+        """The canonical JSON form."""
+        return {
+            "resourceUID": self.resource_uid,
+            "planDigest": self.plan_digest,
+            "sourceDigest": self.source_digest,
+            "coordinationDigest": self.coordination_digest,
+            "targetIdentityDigest": self.target_identity_digest,
+            "sequenceDigest": self.sequence_digest,
+            "historyFingerprint": self.history_fingerprint,
+            "action": self.action,
+            "approval": self.approval,
+            "change": dict(self.change),
+            "policy": dict(self.policy),
+            "executorVersion": self.executor_version,
+            "protocolVersion": self.protocol_version,
+        }
+
+    @classmethod
+    def of_document(cls, document: Any) -> "SequenceBinding":
+        """The inverse of ``document``; exactly its form is accepted.
+
+        :raises ValueError: anything else.
+        """
+        try:
+            binding = cls(
+                resource_uid=document["resourceUID"],
+                plan_digest=PlanDigest(document["planDigest"]),
+                source_digest=SourceDigest(document["sourceDigest"]),
+                coordination_digest=CoordinationDigest(document["coordinationDigest"]),
+                target_identity_digest=TargetIdentityDigest(document["targetIdentityDigest"]),
+                sequence_digest=SequenceDigest(document["sequenceDigest"]),
+                history_fingerprint=HistoryFingerprint(document["historyFingerprint"]),
+                action=document["action"],
+                approval=document["approval"],
+                change=dict(document["change"]),
+                policy=dict(document["policy"]),
+                executor_version=document["executorVersion"],
+                protocol_version=document["protocolVersion"],
+            )
+            same = canonical.encode(binding.document()) == canonical.encode(document)
+        except (KeyError, TypeError, ValueError, canonical.CanonicalError):
+            same = False
+        if not same:
+            raise ValueError("not the inputs of a plan's fingerprint")
+        return binding
+
+
+Binding = PlanBinding | SequenceBinding
+
+
+def read_binding(document: Any) -> Binding:
+    """The inputs of a fingerprint, of either family. :raises ValueError: they are none."""
+    if isinstance(document, Mapping) and "sequenceDigest" in document:
+        return SequenceBinding.of_document(document)
+    return PlanBinding.of_document(document)

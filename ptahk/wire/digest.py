@@ -16,7 +16,7 @@ from ptahk.wire import canonical
 
 if TYPE_CHECKING:
     # Dataclasses are slow to make, and most digests need none of them.
-    from ptahk.wire.binding import PlanBinding, PolicyBinding
+    from ptahk.wire.binding import Binding, PolicyBinding
 
 CoordinationDigest = NewType("CoordinationDigest", str)
 LeaseName = NewType("LeaseName", str)
@@ -144,7 +144,7 @@ def history_fingerprint(document: dict[str, Any]) -> HistoryFingerprint:
     return HistoryFingerprint(_named("ptahk.dev/migration-history/v1", document))
 
 
-def plan_fingerprint(binding: "PlanBinding") -> PlanFingerprint:
+def plan_fingerprint(binding: "Binding") -> PlanFingerprint:
     """What a person approves (C-7.2)."""
     return PlanFingerprint(_named("ptahk.dev/plan-fingerprint/v1", binding.document()))
 

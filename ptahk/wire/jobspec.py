@@ -21,7 +21,8 @@ Family = Literal["schema", "migration"]
 Engine = Literal["postgresql", "mysql"]
 StoreKind = Literal["local", "cluster"]
 Choice = Literal["Declared", "Managed"]
-TransactionMode = Literal["auto", "none"]
+TransactionMode = Literal["auto", "none", "file"]
+"""``file`` is the migration family's."""
 
 MUTATING: Final[frozenset[str]] = frozenset({"Apply"})
 """Operations that change user objects (C-1): only these pass the guard of C-9.2."""
@@ -109,6 +110,39 @@ class FencedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceJob:
+    """What a migration's Job is told beside what every Job is (C-9.3)."""
+
+    stream: str = "default"
+    layout: str | None = None
+    """Layout of the directory; None: it is detected."""
+    placeholders: Mapping[str, str] = field(default_factory=dict)
+    placeholders_off: bool = False
+    """Flyway's ``${name}`` stays as it is."""
+    history_table: str | None = None
+    foreign_key_checks: bool = True
+    ahead: str = "Refuse"
+    to: str | None = None
+    """The last version to run; None: the newest."""
+    limit: int = 0
+    """At most so many files; 0: all."""
+    change: Mapping[str, str] = field(default_factory=dict)
+    """Rows to plan instead of files (C-11.17); empty: none."""
+    sequence_digest: str | None = None
+    """Of the approved sequence; required for Apply."""
+    history_fingerprint: str | None = None
+    """Of the history that the approved plan was made against; required for Apply."""
+
+    def __post_init__(self) -> None:
+        _need(0 < len(self.stream) <= 64, "migration.stream")
+        _need(self.ahead in ("Refuse", "Accept"), "migration.ahead")
+        _need(0 <= self.limit < 1_000_000, "migration.limit")
+        for name in ("sequence_digest", "history_fingerprint"):
+            value = getattr(self, name)
+            _need(value is None or _DIGEST.match(value), f"migration.{_camel(name)}")
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """One Job. Built by the engine from a claim; immutable; equal claims give equal bytes.
 
@@ -166,6 +200,8 @@ class JobSpec:
     """Apply only: replace the binding row's coordination digest, run nothing (C-11.17)."""
     declaration: bool = False
     """Observe only: return the live schema as SQL (``observe -o sql``)."""
+    migration: SequenceJob | None = None
+    """Exactly where ``family`` is ``migration``."""
     protocol_version: int = PROTOCOL_VERSION
 
     def __post_init__(self) -> None:
@@ -235,8 +271,15 @@ def _check_bindings(spec: JobSpec) -> None:
         _need(spec.epoch, "epoch")
         _need(spec.target_identity, "targetIdentity")
         _need(spec.server_identity, "serverIdentity")
+    sequence = spec.migration
+    _need((sequence is not None) == (spec.family == "migration"), "migration")
     if spec.operation == "Apply" and not spec.rebind:
         _need(spec.plan_digest and PLAN_FILE in spec.inputs, "planDigest")
+    if sequence is not None and spec.operation == "Apply":
+        _need(not spec.rebind, "rebind")
+        _need(sequence.sequence_digest, "migration.sequenceDigest")
+        _need(sequence.history_fingerprint, "migration.historyFingerprint")
+    elif spec.operation == "Apply" and not spec.rebind:
         _need(spec.observed_fingerprint, "observedFingerprint")
         _need(spec.desired_fingerprint, "desiredFingerprint")
         _need(spec.scope, "scope")
@@ -250,13 +293,14 @@ def _camel(name: str) -> str:
 
 
 def to_document(spec: JobSpec) -> dict[str, Any]:
-    """The JSON value; every field present, None as null, but for ``make``.
+    """The JSON value; every field present, None as null, but for ``make`` and ``migration``.
 
-    A make that nobody names is left out: what was written before there was one stays the same.
+    Where there is none it is left out: what was written before there was one stays the same.
     """
     out = cast("dict[str, Any]", _plain(spec))
-    if out["make"] is None:
-        del out["make"]
+    for name in ("make", "migration"):
+        if out[name] is None:
+            del out[name]
     return out
 
 
@@ -265,7 +309,7 @@ def _plain(value: Any) -> Any:
         out = {_camel(f.name): _plain(getattr(value, f.name)) for f in fields(value)}
         out["renames"] = [{"from": old, "to": new} for old, new in value.renames]
         return out
-    if isinstance(value, JobSpec | FencedAttempt):
+    if isinstance(value, JobSpec | FencedAttempt | SequenceJob):
         return {_camel(f.name): _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
@@ -299,6 +343,9 @@ def from_document(value: object) -> JobSpec:
     document["policy"] = JobPolicy(**_policy(document["policy"]))
     if document["fenced"] is not None:
         document["fenced"] = FencedAttempt(**_read(document["fenced"], FencedAttempt, "fenced"))
+    if document["migration"] is not None:
+        sequence = _read(document["migration"], SequenceJob, "migration")
+        document["migration"] = SequenceJob(**sequence)
     return JobSpec(**document)
 
 
@@ -322,7 +369,8 @@ _SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
     "Operation": (str,), "Family": (str,), "Engine": (str,), "StoreKind": (str,),
     "Choice": (str,), "TransactionMode": (str,),
     "str | None": (str, type(None)), "JobPolicy": (dict,),
-    "FencedAttempt | None": (dict, type(None)), "Mapping[str, str]": (dict,),
+    "FencedAttempt | None": (dict, type(None)), "SequenceJob | None": (dict, type(None)),
+    "Mapping[str, str]": (dict,),
 }  # fmt: skip
 
 

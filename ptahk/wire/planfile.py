@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ptahk.errors import UsageError
 from ptahk.wire import canonical, digest
-from ptahk.wire.binding import PlanBinding
+from ptahk.wire.binding import Binding, read_binding
 
 VERSION: Final = 1
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -50,7 +50,7 @@ class PlanFile:
     server_identity: str
     operation_id: str
     time: str
-    binding: PlanBinding
+    binding: Binding
     summary: Mapping[str, Any]
     plan_gzip: bytes
     source_gzip: bytes
@@ -122,7 +122,7 @@ def decode(data: bytes) -> PlanFile:
             server_identity=document["serverIdentity"],
             operation_id=document["operationId"],
             time=document["time"],
-            binding=PlanBinding.of_document(document["binding"]),
+            binding=read_binding(document["binding"]),
             summary=dict(document["summary"]),
             plan_gzip=base64.b64decode(document["plan"], validate=True),
             source_gzip=base64.b64decode(document["source"], validate=True),

@@ -189,13 +189,54 @@ class ProveResult(PlanResult):
     """A fence, then an observation and a plan in one Job (C-6.9). The engine judges."""
 
     fence: NotRequired[FenceDocument]
+    run: NotRequired[dict[str, Any]]
+    """Of a migration: ``{files: [...]}``, the revision rows that the attempt wrote, settled."""
+    history: NotRequired[SequenceHistory]
+
+
+class SequenceHistory(TypedDict):
+    """A migration directory against its stream's rows, read under the lock (C-11.1)."""
+
+    verdict: str
+    reason: str | None
+    """Why nothing may run; None: nothing speaks against it."""
+    message: str
+    nextStep: str
+    fingerprint: str
+    """Of the history (C-11.15)."""
+    format: str
+    applied: int
+    pending: int
+    findings: list[dict[str, Any]]
+    unsettled: dict[str, Any] | None
+    """The row that is partial or unknown: its state, claim, version, file and counts."""
+    files: list[dict[str, Any]]
+    """The directory's files, in order."""
+    entries: list[dict[str, Any]]
+    """The stream's rows, with times and errors."""
+
+
+class SequenceChosen(TypedDict):
+    """What the plan bytes beside it would run or record."""
+
+    digest: str
+    action: str
+    approval: bool
+    change: dict[str, str]
+    files: int
 
 
 class HistoryResult(Result):
-    """The ledger as an account, for a person's question; read without the lock."""
+    """Of a schema: the ledger as an account, for a person's question; read without the lock. Of a
+    migration: the history, and a plan where something may run."""
 
     rows: NotRequired[list[LedgerRow]]
     """The newest rows, newest first, of this server and of copies; empty without a ledger."""
+    history: NotRequired[SequenceHistory]
+    sequence: NotRequired[SequenceChosen]
+    planBytes: NotRequired[str]
+    planDigest: NotRequired[str]
+    summary: NotRequired[PlanSummary]
 
 
 class FramePayload(TypedDict):

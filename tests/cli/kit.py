@@ -41,6 +41,7 @@ _FILES = {
     "Validation": "validation",
     "DirectoryChange": "directory-change",
     "Migration": "migration",
+    "MigrationStatus": "migration-status",
     "Error": "error",
 }
 

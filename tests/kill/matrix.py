@@ -16,7 +16,7 @@ from tests.kit import budget
 
 FOLDER = Path(__file__).with_name("steps")
 PROCESSES = ("cli", "runner", "executor")
-OPERATIONS = ("Observe", "Plan", "Apply", "Prove")
+OPERATIONS = ("Observe", "History", "Plan", "Apply", "Prove")
 
 
 THOROUGH = budget.scaled(1) > 1

@@ -12,7 +12,7 @@ from tests.kill.points import Point
 
 @pytest.mark.pg(18)
 @pytest.mark.parametrize("start", ["", "-planned", "-uncached"])
-@pytest.mark.parametrize("change", list(CHANGES))
+@pytest.mark.parametrize("change", [*CHANGES, "sequence"])
 def test_every_step_has_a_name(
     ground: Ground, make_bed: Callable[..., Bed], change: str, start: str
 ) -> None:

@@ -20,7 +20,9 @@ from ptahk.engine.model import source
 from ptahk.engine.model.fields import parse_time
 from ptahk.engine.model.job import JobOrder
 from ptahk.engine.model.resource import PLAN_KEY, SOURCE_KEY
+from ptahk.migrations.history import Row
 from ptahk.wire import canonical, digest, frame
+from tests.kit import fakesequence
 from tests.kit.fakeplan import whole
 
 TARGET = "sha256:" + "7" * 64
@@ -70,6 +72,8 @@ class FakeDatabase:
     whole: bool = False
     """Statements are written as the planner writes them, for commands that show a plan."""
     starts: int = 0
+    revisions: dict[tuple[str, str], Row] = field(default_factory=dict)
+    """(stream, version) → row, as the revision table has them."""
     session: "Execution | None" = None
     """Whose session holds the advisory lock."""
 
@@ -112,6 +116,8 @@ class Execution:
     mutation_started: bool = False
     in_flight: str | None = None
     """The statement that was sent and not answered yet."""
+    landing: Callable[[], None] | None = None
+    """Of a sequence: what commits of that which was sent and not answered yet."""
     log: bytes = b""
     """What the runner printed; empty while it runs."""
 
@@ -156,6 +162,10 @@ class Execution:
 
     def land(self) -> None:
         """What was in flight when the client died commits after all (invariant 4, hazard P1)."""
+        if self.landing is not None:
+            landing, self.landing = self.landing, None
+            landing()
+            return
         statement, self.in_flight = self.in_flight, None
         if statement is not None:
             self._commit(statement)
@@ -163,6 +173,8 @@ class Execution:
     def _result(self, document: dict[str, Any], guard: Refused | None) -> Iterator[str]:
         self.begin_document(document)
         command = document["command"]
+        if self.order.spec.migration is not None:
+            command = f"{command}_sequence"
         try:
             yield "start"
             if guard is not None:
@@ -209,7 +221,7 @@ class Execution:
             raise Refused("Unreachable", "the server does not answer", 6)
         document["serverIdentity"] = db.identity
         document["clockOffsetSeconds"] = db.clock_offset_s
-        if spec.operation in ("Plan", "Apply", "Prove"):
+        if spec.operation in ("Plan", "Apply", "Prove", "History"):
             holder = db.lock_holder
             if holder is None and db.session is not None:
                 holder = db.session.order.spec.application_name
@@ -357,7 +369,7 @@ class Execution:
             document["result"] = "stale"
             text = f"the state is not {spec.observed_fingerprint} any more"
             raise Refused("StalePlan", text)
-        self._begin(len(statements))
+        self.begin(len(statements))
         self.mutation_started = True
         document["statementsTotal"] = len(statements)
         return statements
@@ -374,17 +386,17 @@ class Execution:
     def _statement(
         self, document: dict[str, Any], row: dict[str, Any], statement: str
     ) -> Iterator[str]:
-        self._in_time(document, row)
+        self.in_time(document, row)
         outside = "!" in statement
         if outside:
             row["statementRunning"] = row["statementsDone"] + 1
             yield "running"
-            self._in_time(document, row)
+            self.in_time(document, row)
         self.in_flight = statement
         yield "sent"
         self.in_flight = None
         if statement.partition(" ")[2] in self.db.failing:
-            self._failed(document, row, "StatementFailed", f"{statement} failed")
+            self.failed(document, row, "StatementFailed", f"{statement} failed")
         self._commit(statement)
         if outside:
             yield "effect"
@@ -392,13 +404,22 @@ class Execution:
             row["statementRunning"] = None
         yield "statement"
 
-    def _in_time(self, document: dict[str, Any], row: dict[str, Any]) -> None:
+    def in_time(self, document: dict[str, Any], row: dict[str, Any]) -> None:
         if self.db.time() >= parse_time(row["notAfter"]):
-            self._failed(document, row, "DeadlineExceeded", "the deadline has passed")
+            self.failed(document, row, "DeadlineExceeded", "the deadline has passed")
 
-    def _failed(
-        self, document: dict[str, Any], row: dict[str, Any], reason: str, text: str
-    ) -> None:
+    def _history_sequence(self, document: dict[str, Any]) -> Iterator[str]:
+        yield from fakesequence.history(self, document)
+
+    def _apply_sequence(self, document: dict[str, Any]) -> Iterator[str]:
+        yield from fakesequence.apply(self, document)
+
+    def _prove_sequence(self, document: dict[str, Any]) -> Iterator[str]:
+        self.fence(document)
+        yield "fenced"
+        fakesequence.prove(self, document)
+
+    def failed(self, document: dict[str, Any], row: dict[str, Any], reason: str, text: str) -> None:
         """Close the row as failed: it names what is committed."""
         row["state"], row["outcome"] = "finished", "failed"
         document.update(result="failed", statementsDone=row["statementsDone"])
@@ -416,7 +437,7 @@ class Execution:
         if "!" not in statement:
             self.db.rows[self.order.spec.operation_id]["statementsDone"] += 1
 
-    def _begin(self, total: int) -> None:
+    def begin(self, total: int) -> None:
         """C-6.11 and C-6.14, in one transaction."""
         db, spec = self.db, self.order.spec
         if spec.operation_id in db.rows:

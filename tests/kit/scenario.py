@@ -13,8 +13,10 @@ from ptahk.engine import driver
 from ptahk.engine.family import Family
 from ptahk.engine.model import plan as plans
 from ptahk.engine.model import status as statuses
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import (
     API_VERSION,
+    CONFIG_MAP,
     LEASE,
     PLAN,
     REQUEST,
@@ -25,7 +27,7 @@ from ptahk.engine.model.resource import (
 )
 from ptahk.engine.model.status import Answer, Status
 from ptahk.engine.ports import Key, Ports
-from tests.kit import toy
+from tests.kit import fakesequence, toy
 from tests.kit.auditor import AuditedJobs, AuditedObjects, Auditor
 from tests.kit.fakedb import FakeDatabase
 from tests.kit.faults import Faults, FaultyJobs, FaultyObjects
@@ -97,7 +99,16 @@ class Scenario:
 
     def declare(self, *lines: str) -> None:
         """Declare these lines."""
+        if self.key.kind == MIGRATION:
+            self.put_files(fakesequence.files_of(lines))
+            return
         self.edit(desired={"inline": "\n".join(lines)})
+
+    def put_files(self, files: Mapping[str, str]) -> None:
+        """The migration directory, as its ConfigMap."""
+        key = Key(CONFIG_MAP, self.key.namespace, "files")
+        document = self.world.objects.get(key)
+        self.world.objects.replace({**document, "data": dict(files)})
 
     def ask(self, type_: RequestType, plan: str | None = None) -> str:
         """Put a request on the resource; its id."""
@@ -206,6 +217,13 @@ def scenario(
     if kind == SCHEMA:
         spec["desired"] = {"inline": "\n".join(lines)}
         spec["policy"] = dict(policy or {})
+    elif kind == MIGRATION:
+        metadata = {"namespace": "local", "name": "files"}
+        files = {"kind": CONFIG_MAP, "apiVersion": "v1", "metadata": metadata,
+                 "data": fakesequence.files_of(lines)}  # fmt: skip
+        world.objects.create(files)
+        spec["artifact"] = {"configMapRef": {"name": "files"}}
+        spec["policy"] = dict(policy or {})
     else:
         spec.pop("interval")
         spec["mark"] = lines[0]
@@ -219,7 +237,7 @@ def scenario(
             "spec": spec,
         }
     )
-    mutating = frozenset({"Apply"} if kind == SCHEMA else {"Touch"})
+    mutating = frozenset({"Touch"} if kind == toy.KIND else {"Apply"})
     key = Key(kind, "local", document["metadata"]["name"])
     return Scenario(world, database, key, Auditor(database, mutating))
 
@@ -244,7 +262,7 @@ def applied(s: Scenario, process: Process, plan: str) -> Answer:
 def command(s: Scenario, process: Process) -> Answer:
     """What a person's ``apply`` does: go on with what is there, plan, approve, apply."""
     process.settle()
-    if s.key.kind == SCHEMA:
+    if s.key.kind != toy.KIND:
         s.ask("plan")
         process.settle()
         answer = s.answer()

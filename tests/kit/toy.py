@@ -43,6 +43,10 @@ class ToySpec:
     def coordination_timeout_s(self) -> float:
         return 60.0
 
+    @property
+    def declared(self) -> None:
+        return None
+
 
 def plan_digest(mark: str) -> digest.PlanDigest:
     """What a Touch of this mark is known by."""
@@ -73,6 +77,9 @@ class ToyFamily:
 
     def mutates(self, operation: str) -> bool:
         return operation == "Touch"
+
+    def outlives_lease(self, operation: str) -> bool:
+        return False
 
     def needs_realm(self, operation: str) -> bool:
         return operation in ("Touch", "Prove")

@@ -199,13 +199,13 @@ class Executors:
         row = database.rows[run.order.spec.operation_id]
         statement = _statement(run.order)
         if phase == BEGUN:
-            run._in_time(document, row)
+            run.in_time(document, row)
             run.in_flight = statement
             return SENT, False
         if phase == SENT:
             run.in_flight = None
             if fault == "fails":
-                run._failed(document, row, "StatementFailed", f"{statement} failed")
+                run.failed(document, row, "StatementFailed", f"{statement} failed")
             run._commit(statement)
             return DONE, False
         if phase == DONE:

@@ -29,7 +29,7 @@ _OWED = "lifecycle/owed.py"
 _STEPS = "lifecycle/__init__.py"
 _RESULTS = "families/schema/results.py"
 _WANTED = "families/schema/wanted.py"
-_JOBS = "families/schema/jobs.py"
+_JOBS = "families/common.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # -- the mark and the one create ------------------------------------------------------------

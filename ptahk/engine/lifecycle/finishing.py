@@ -24,9 +24,10 @@ def step(s: Snapshot, family: Family, claim: Claim) -> Decision:
         return _clear(s, claim)
     owed = s.status.pending_observation
     lost = owed is not None and owed.continuity_lost and owed.operation_id == claim.operation_id
+    lost = lost and not family.outlives_lease(claim.type)
     if job.terminal or lost:
-        # The one exception of C-3.4: a schema Apply whose continuity was lost gets its TTL while
-        # it still runs.
+        # The one exception of C-3.4: an Apply whose continuity was lost gets its TTL while it
+        # still runs, if its family lets it go.
         return Do(SetJobTtl(s.namespace, claim.job_name, job.uid, TTL_S))
     if claim.job_uid is None and family.mutates(claim.type):
         # It landed late; the proof will meet it, and may not wait for it.

@@ -144,6 +144,8 @@ def _proven(
     if current is None or current.id != identity:
         return status
     end = answers.end_of_apply(outcome, verdict.converged)
+    if end.exit_code and verdict.hint is not None:
+        end = dataclasses.replace(end, hint=verdict.hint)
     plan = owed.inputs.get("fingerprint")
     shown = dataclasses.replace(
         claim, operation_id=owed.operation_id, plan=plan if isinstance(plan, str) else None
@@ -228,6 +230,8 @@ def _changed(status: Status, changes: Changes) -> Status:
         status = dataclasses.replace(status, last_observation=changes.last_observation)
     if changes.last_plan is not None:
         status = dataclasses.replace(status, last_plan=changes.last_plan)
+    if changes.unresolved_run is not None or changes.resolves:
+        status = dataclasses.replace(status, unresolved_run=changes.unresolved_run)
     return status
 
 

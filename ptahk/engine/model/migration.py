@@ -8,10 +8,13 @@ from ptahk.engine.model.bounds import Identifier
 from ptahk.engine.model.execution import Execution
 from ptahk.engine.model.fields import Duration, FieldError, Reads, read
 from ptahk.engine.model.limits import MaxLen, MinLen
-from ptahk.engine.model.resource import ApplyPolicy, ConfigMapKey, OciReference, Target
+from ptahk.engine.model.resource import ApplyPolicy, ConfigMapKey, Declared, OciReference, Target
 
 MIGRATION = "PtahMigration"
 PLACEHOLDERS_MAX = 256
+
+READ_SUFFIXES = (".sql", ".sum", ".conf", ".toml")
+"""Files of a migration directory that say something; others are left alone."""
 
 Format = Literal["ptahk", "atlas", "golang-migrate", "goose", "dbmate", "flyway", "diesel"]
 
@@ -95,6 +98,21 @@ class MigrationSpec:
     """Starts nothing new; what runs or is owed is brought to its end."""
     execution: Execution = field(default_factory=Execution)
     """How operations run."""
+
+    @property
+    def apply_policy(self) -> ApplyPolicy:
+        return self.policy.apply
+
+    @property
+    def coordination_timeout_s(self) -> float:
+        return self.policy.coordination_timeout
+
+    @property
+    def declared(self) -> Declared | None:
+        if self.artifact is None:
+            return None
+        artifact = self.artifact
+        return Declared("artifact", None, artifact.config_map_ref, artifact.oci_ref, READ_SUFFIXES)
 
 
 def parse_migration_spec(document: Any) -> MigrationSpec:

@@ -91,8 +91,8 @@ class PlanSpec:
     def __post_init__(self) -> None:
         if not digest.is_digest(self.fingerprint) or not digest.is_digest(self.digest):
             raise FieldError(".spec", "fingerprint and digest are digests")
-        missing = _BOUND - self.binding.keys()
-        if missing or self.binding["planDigest"] != self.digest:
+        wanted = _BOUND | (_SEQUENCE if "sequenceDigest" in self.binding else _STATES)
+        if wanted - self.binding.keys() or self.binding["planDigest"] != self.digest:
             raise FieldError(".spec.binding", "does not bind this plan")
 
     def bound(self, key: str) -> str:
@@ -103,10 +103,11 @@ class PlanSpec:
 _BOUND = frozenset(
     {
         "resourceUID", "planDigest", "sourceDigest", "coordinationDigest",
-        "targetIdentityDigest", "observedState", "desiredState", "policy", "executorVersion",
-        "protocolVersion",
+        "targetIdentityDigest", "policy", "executorVersion", "protocolVersion",
     }
 )  # fmt: skip
+_STATES = frozenset({"observedState", "desiredState"})
+_SEQUENCE = frozenset({"sequenceDigest", "historyFingerprint", "action", "approval", "change"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ status}``. A person writes ``spec`` and the annotations below; the engine owns `
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from ptahk.engine.model.bounds import DataKey, Identifier, ObjectName
 from ptahk.engine.model.execution import Execution
-from ptahk.engine.model.fields import Duration, FieldError, read
+from ptahk.engine.model.fields import Duration, FieldError, Reads, read
 from ptahk.engine.model.limits import MaxLen, MinLen
 from ptahk.errors import UsageError
 from ptahk.wire import digest
@@ -193,6 +193,19 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """Where a spec's files are, whatever its family calls them."""
+
+    field: str
+    """Of the spec."""
+    inline: str | None
+    config_map_ref: ConfigMapKey | None
+    oci_ref: OciReference | None
+    suffixes: tuple[str, ...] = (".sql",)
+    """Ends of the names that count in a ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dev:
     """Where a scratch database may be made. Without it: on the target server."""
 
@@ -229,8 +242,30 @@ class SchemaSpec:
     def coordination_timeout_s(self) -> float:
         return self.policy.coordination_timeout
 
+    @property
+    def declared(self) -> Declared | None:
+        if self.desired is None:
+            return None
+        desired = self.desired
+        return Declared("desired", desired.inline, desired.config_map_ref, desired.oci_ref)
+
 
 RequestType = Literal["observe", "plan", "apply", "rebind"]
+
+
+CHANGE_MAX = 8
+
+
+def parse_change(value: Any) -> Any:
+    """A few words and their values. :raises FieldError: anything else."""
+    if type(value) is not dict or not all(type(item) is str for item in value.values()):
+        raise FieldError("", "must be a map of texts")
+    if len(value) > CHANGE_MAX or any(len(item) > 1024 for item in value.values()):
+        raise FieldError("", "is too large")
+    return value
+
+
+Change = Annotated[Mapping[str, str] | None, Reads(parse_change)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +286,8 @@ class Request:
     """Fingerprint; ``apply`` only."""
     declaration: bool = False
     """``observe`` only: also return the live schema as SQL."""
+    change: Change = None
+    """``plan`` of a migration only: how far to run, or what to record (C-11.17)."""
 
     def __post_init__(self) -> None:
         if not _HEX32.fullmatch(self.id):
@@ -259,6 +296,8 @@ class Request:
             raise FieldError(".plan", "goes with apply, and with nothing else")
         if self.plan is not None and not digest.is_digest(self.plan):
             raise FieldError(".plan", "must be a plan's fingerprint")
+        if self.change is not None and self.type != "plan":
+            raise FieldError(".change", "goes with plan, and with nothing else")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,4 +350,6 @@ def request_text(request: Request) -> str:
         value["plan"] = request.plan
     if request.declaration:
         value["declaration"] = True
+    if request.change is not None:
+        value["change"] = dict(request.change)
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

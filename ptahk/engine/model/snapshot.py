@@ -10,7 +10,7 @@ from ptahk.engine.model.job import Collected, JobInput, JobView, PodView, Store
 from ptahk.engine.model.lease import LeaseRecord, Malformed
 from ptahk.engine.model.outcome import Refusal
 from ptahk.engine.model.plan import Approval, Plan, SourceRef
-from ptahk.engine.model.resource import Acknowledge, ApplyPolicy, Request, Target
+from ptahk.engine.model.resource import Acknowledge, ApplyPolicy, Declared, Request, Target
 from ptahk.engine.model.status import Status
 
 
@@ -29,6 +29,8 @@ class CommonSpec(Protocol):
     def apply_policy(self) -> ApplyPolicy: ...
     @property
     def coordination_timeout_s(self) -> float: ...
+    @property
+    def declared(self) -> Declared | None: ...
 
 
 @dataclass(frozen=True, slots=True)

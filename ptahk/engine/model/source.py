@@ -54,17 +54,20 @@ def decode(data: bytes) -> Files:
     return files
 
 
-def files_of(document: Mapping[str, Any], key: str | None) -> Files:
+def files_of(
+    document: Mapping[str, Any], key: str | None, suffixes: tuple[str, ...] = (SQL_SUFFIX,)
+) -> Files:
     """The declaration in a ConfigMap: its bundle, else its ``*.sql`` keys by name.
 
     :param key: only this key.
+    :param suffixes: ends of the keys that count where none is named.
     :raises FieldError: nothing of the kind is in it.
     """
     binary = document.get("binaryData") or {}
     data = document.get("data") or {}
     if key is None and SOURCE_KEY in binary:
         return decode(unbase64(binary[SOURCE_KEY]))
-    names = [key] if key is not None else sorted(n for n in data if n.endswith(SQL_SUFFIX))
+    names = [key] if key is not None else sorted(n for n in data if n.endswith(suffixes))
     if not names or any(name not in data for name in names):
         raise FieldError(".data", f"has no {key or '*' + SQL_SUFFIX}")
     return tuple((name, data[name]) for name in names)

@@ -13,6 +13,7 @@ Durable facts decide: the three claims, evidence, request, history. ``phase``, `
       nextStep: one sentence for a person, empty where there is nothing to do
       activeOperation, pendingObservation, pendingLockRelease   (engine.model.claim)
       database: what the last frame said about the database and its ledger
+      unresolvedRun: a run of a sequence that stopped within a file (C-4.4)
       realmNumber: highest epoch number this resource held
       frozen: {reason, message, number}           until acknowledged
       lastObservation, lastPlan                   the family's evidence
@@ -117,6 +118,21 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
+class UnresolvedRun:
+    """A run of a sequence that stopped within a file (C-4.4): nothing else is run meanwhile."""
+
+    operation_id: str
+    """The attempt that left it."""
+    outcome: Literal["Partial", "Unknown"]
+    server_identity: str
+    """The database that it is in; a reading of another one settles nothing."""
+    version: str = ""
+    file: str = ""
+    message: str = ""
+    time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to the request of the same id."""
 
@@ -185,6 +201,8 @@ class Status:
     active_operation: Claim | None = None
     pending_observation: PendingObservation | None = None
     pending_lock_release: PendingLockRelease | None = None
+    unresolved_run: UnresolvedRun | None = None
+    """A run that only its resume or a person settles."""
     realm_number: int = 0
     """Highest epoch number that this resource held."""
     database: Database | None = None

@@ -59,7 +59,7 @@ def watch(trouble: PortError) -> Follower:
         follower.tell("Changed", item("2", "InSync"))
 
     try:
-        _cluster_status._watched(cast(Reader, reader), "n", "a", 30.0, emit)
+        _cluster_status._watched(cast(Reader, reader), "PtahSchema", "n", "a", 30.0, emit)
     finally:
         assert follower.closed
     return follower

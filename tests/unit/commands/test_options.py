@@ -58,6 +58,7 @@ def test_lists_and_renames() -> None:
         (None, None, None),
         ("schema/orders", None, "orders"),
         ("orders", None, "orders"),
+        ("migration/orders", None, "orders"),
         (None, "orders", "orders"),
         ("schema/orders", "orders", "orders"),
     ],
@@ -69,7 +70,6 @@ def test_references(ref: str | None, name: str | None, result: str | None) -> No
 @pytest.mark.parametrize(
     ("ref", "name"),
     [
-        ("migration/orders", None),
         ("table/orders", None),
         ("schema/Orders", None),
         ("schema/", None),

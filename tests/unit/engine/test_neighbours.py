@@ -3,8 +3,11 @@
 from typing import Any
 
 from ptahk.engine import driver
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import SCHEMA
-from tests.kit import toy
+from ptahk.engine.ports import Key
+from ptahk.migrations.history import Row
+from tests.kit import fakesequence, toy
 from tests.kit.faults import Fate, Faults
 from tests.kit.scenario import Scenario, applied, planned, scenario
 
@@ -224,3 +227,50 @@ def test_a_lease_of_a_resource_that_is_gone_is_taken_over_once_watched() -> None
     assert two.status().last_plan is None
     second.settle(patience_s=900)
     assert two.status().phase == "InSync" and two.holder() is None
+
+
+def both(**changes: object) -> tuple[Scenario, Scenario]:
+    """A schema and a migration of one realm; ``changes`` go into both specs."""
+    one = automatic("a", policy={"apply": "Always"})
+    files = {"kind": "ConfigMap", "apiVersion": "v1",
+             "metadata": {"namespace": "local", "name": "files"},
+             "data": fakesequence.files_of(("b",))}  # fmt: skip
+    one.world.objects.create(files)
+    spec = {
+        "target": one.world.objects.get(one.key)["spec"]["target"],
+        "artifact": {"configMapRef": {"name": "files"}},
+        "policy": {"apply": "Always"},
+    }
+    document = {"apiVersion": "ptahk.dev/v1alpha1", "kind": MIGRATION,
+                "metadata": {"namespace": "local", "name": "sequence"}, "spec": spec}  # fmt: skip
+    one.world.objects.create(document)
+    two = Scenario(one.world, one.database, Key(MIGRATION, "local", "sequence"), one.auditor)
+    if changes:
+        one.edit(**changes)
+        two.edit(**changes)
+    return one, two
+
+
+def test_a_schema_and_a_migration_on_one_realm_are_both_blocked() -> None:
+    one, two = both()
+    for each in (one, two):
+        each.process().settle(patience_s=200)
+    for each in (one, two):
+        status = each.status()
+        assert status.phase == "Blocked", status
+        assert {item.reason for item in status.conditions} == {"RealmConflict"}
+    assert one.database.effects == []
+
+
+def test_a_schema_and_a_migration_that_share_take_turns() -> None:
+    one, two = both(**SHARED)
+    # Another stream's row: what is in the database is accounted for (C-11.4).
+    one.database.revisions["other", "1"] = Row("1", "executed", "applied", 1, "1_x.sql")
+    first, second = one.process(), two.process()
+    for _ in range(12):
+        first.settle(patience_s=30)
+        second.settle(patience_s=30)
+    assert {"a", "b"} <= set(one.database.live), one.database.effects
+    assert len({operation for operation, _ in one.database.effects}) == 2
+    assert two.status().phase == "InSync", two.status()
+    assert one.holder() is None and driver.at_rest(one.status())

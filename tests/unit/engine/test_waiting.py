@@ -3,6 +3,7 @@ it is mended."""
 
 import pytest
 
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import Refusal
 from tests.kit import toy
@@ -65,7 +66,7 @@ def test_a_job_that_is_not_as_built_is_never_confirmed() -> None:
     assert job.differs in claim.outcome.message
 
 
-@pytest.mark.parametrize("kind", [SCHEMA, toy.KIND])
+@pytest.mark.parametrize("kind", [SCHEMA, MIGRATION, toy.KIND])
 def test_surroundings_that_cannot_be_had_are_said_and_looked_at_again_later(kind: str) -> None:
     s = scenario("a", kind=kind, certain=False, automatic=True, policy={"apply": "Always"})
     process = s.process()

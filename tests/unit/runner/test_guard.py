@@ -12,6 +12,7 @@ import pytest
 from ptahk.errors import PtahkError
 from ptahk.runner import guard
 from ptahk.runner.guard import Found, admit, within_deadlines
+from ptahk.wire.jobspec import SequenceJob
 from tests.kit.sessions import FINGERPRINT, apply_spec
 
 OTHER = "sha256:" + "e" * 64
@@ -62,6 +63,16 @@ def test_the_plan_of_another_realm_refuses(planned: str | None) -> None:
     with pytest.raises(PtahkError) as refused:
         admit(spec(plan_coordination_digest=planned), found(), NOW)
     assert (refused.value.reason, refused.value.exit_code) == ("CoordinationMismatch", 3)
+
+
+def test_a_sequence_and_its_history_are_bound() -> None:
+    bound = SequenceJob(sequence_digest=FINGERPRINT, history_fingerprint=FINGERPRINT)
+    given = spec(family="migration", migration=bound)
+    admit(given, found(sequence=(FINGERPRINT, FINGERPRINT)), NOW)
+    for other in (None, (OTHER, FINGERPRINT), (FINGERPRINT, OTHER)):
+        with pytest.raises(PtahkError) as refused:
+            admit(given, found(sequence=other), NOW)
+        assert (refused.value.reason, refused.value.exit_code) == ("JobMismatch", 3)
 
 
 def test_a_declaration_other_than_the_claimed_one_refuses() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ptahk.wire import jobspec
-from ptahk.wire.jobspec import FencedAttempt, JobPolicy, JobSpecError
+from ptahk.wire.jobspec import FencedAttempt, JobPolicy, JobSpecError, SequenceJob
 from tests.kit.sessions import FINGERPRINT, apply_spec
 
 FULL = JobPolicy(
@@ -104,3 +105,36 @@ def test_a_proof_names_what_it_fences() -> None:
 def test_only_a_short_list_of_the_environment_is_inherited() -> None:
     given = {"PATH": "/bin", "PGPASSWORD": "x", "PTAHK_DATABASE_URL": "y", "PTAHK_CACHE_DIR": "z"}
     assert jobspec.scrubbed(given) == {"PATH": "/bin", "PTAHK_CACHE_DIR": "z"}
+
+
+def sequence_spec(**changes: Any) -> jobspec.JobSpec:
+    """An Apply of a migration."""
+    bound = SequenceJob(sequence_digest=FINGERPRINT, history_fingerprint=FINGERPRINT)
+    return replace(apply_spec(), **({"family": "migration", "migration": bound} | changes))
+
+
+def test_a_schema_job_is_written_as_before_there_were_migrations() -> None:
+    assert "migration" not in jobspec.to_document(apply_spec())
+
+
+def test_a_migration_job_is_read_back() -> None:
+    bound = SequenceJob(
+        stream="billing", layout="flyway", placeholders={"a": "b"}, change={"to": "5"},
+        sequence_digest=FINGERPRINT, history_fingerprint=FINGERPRINT,
+    )  # fmt: skip
+    spec = sequence_spec(migration=bound)
+    assert jobspec.decode(jobspec.encode(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [None, SequenceJob(sequence_digest=FINGERPRINT), SequenceJob(history_fingerprint=FINGERPRINT)],
+)
+def test_an_apply_of_a_migration_without_its_bindings_is_none(bound: SequenceJob | None) -> None:
+    with pytest.raises(JobSpecError, match="migration"):
+        sequence_spec(migration=bound)
+
+
+def test_a_schema_job_has_no_sequence() -> None:
+    with pytest.raises(JobSpecError, match="migration"):
+        sequence_spec(family="schema")

@@ -27,6 +27,9 @@ class SchemaFamily:
     def mutates(self, operation: str) -> bool:
         return operation == wanted.APPLY
 
+    def outlives_lease(self, operation: str) -> bool:
+        return False
+
     def needs_realm(self, operation: str) -> bool:
         return operation in wanted.REALM_OPERATIONS
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ptahk.engine.families import common
 from ptahk.engine.families.schema import wanted
 from ptahk.engine.family import Changes, Proven, Reading, Unproven, Verdict
 from ptahk.engine.model import ledger
@@ -10,29 +11,21 @@ from ptahk.engine.model.claim import Claim, PendingObservation
 from ptahk.engine.model.fields import FieldError, cut, format_time
 from ptahk.engine.model.outcome import Failed, NotStarted, Outcome, Succeeded, Unknown
 from ptahk.engine.model.plan import (
-    PLAN_RAW_BYTES_MAX,
-    PLAN_STORED_BYTES_MAX,
     PlanSpec,
     ResourceRef,
     SourceRef,
     bundle_document,
-    plan_document,
     plan_name,
     source_name,
 )
-from ptahk.engine.model.resource import PLAN_KEY
 from ptahk.engine.model.snapshot import Snapshot
-from ptahk.engine.model.source import base64_text, pack, unbase64, unpack
+from ptahk.engine.model.source import base64_text, pack
 from ptahk.wire import digest
 from ptahk.wire.binding import PlanBinding, PolicyBinding
 from ptahk.wire.jobspec import PROTOCOL_VERSION
 
 DRIFT_ITEMS_KEPT = 100
-WORD_MAX = 256
-"""Longest reason or field: a status is refused by its CRD with longer texts, and then stands."""
 DECLARATION_KEY = "declaration.sql.gz"
-TRANSIENT = frozenset({"ConnectionLost", "ExecutorLost", "Stopped", "InternalError"})
-"""Reasons of a read-only failure that the next attempt may not meet again."""
 
 
 def read(claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
@@ -40,7 +33,7 @@ def read(claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
     try:
         if claim.type == wanted.APPLY:
             return _apply(claim, payload)
-        failure = _failure(payload)
+        failure = common.failure(payload)
         if failure is not None:
             return failure
         result = payload["result"]
@@ -52,34 +45,6 @@ def read(claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
         if claim.type == wanted.APPLY:
             return Reading(Unknown("FrameRefused", cut(text, 512)))
         return Reading(Failed("FrameRefused", cut(text, 512)), definite=False)
-
-
-def _failure(payload: Mapping[str, Any]) -> Reading | None:
-    """The runner's own refusal, or the executor's error."""
-    result = payload.get("result")
-    error = payload.get("error") or (result or {}).get("error")
-    if error is None:
-        if result is None or result.get("ok") is not True:
-            raise FieldError(".result", "says neither success nor why not")
-        return None
-    reason = cut(str(error["reason"]), WORD_MAX)
-    hint, field = error.get("hint"), error.get("field")
-    return Reading(
-        Failed(reason, _message(error)),
-        definite=reason not in TRANSIENT,
-        exit_code=int(error["exitCode"]),
-        hint=None if hint is None else cut(str(hint), 1024),
-        field=None if field is None else cut(str(field), WORD_MAX),
-    )
-
-
-def _message(error: Mapping[str, Any]) -> str:
-    where = ""
-    if error.get("file"):
-        where = f"{error['file']}:{error['line']}: " if error.get("line") else f"{error['file']}: "
-    state = f" (SQLSTATE {error['sqlstate']})" if error.get("sqlstate") else ""
-    message = str(error["message"]).removeprefix(where)
-    return cut(f"{where}{message}{state}", 2048)
 
 
 def _observe(claim: Claim, result: Mapping[str, Any], s: Snapshot) -> Reading:
@@ -126,7 +91,7 @@ def _declaration(text: str, seen: dict[str, Any], s: Snapshot) -> dict[str, Any]
     name = f"ptahk-declaration-{content.removeprefix('sha256:')[:32]}"
     seen["declaration"] = {"configMap": name, "digest": content}
     data = base64_text(pack(text.encode("utf-8")))
-    return bundle_document(s.namespace, name, DECLARATION_KEY, data, _owner(s))
+    return bundle_document(s.namespace, name, DECLARATION_KEY, data, common.owner(s))
 
 
 def _plan(claim: Claim, result: Mapping[str, Any], s: Snapshot) -> Reading:
@@ -138,7 +103,7 @@ def _plan(claim: Claim, result: Mapping[str, Any], s: Snapshot) -> Reading:
     if not changes.last_plan["statements"]:
         return Reading(Succeeded("Converged", "nothing to change"), changes)
     database = ledger.database_of(result, s.now, claim.request)
-    refusal = None if database is None else wanted.ledger_refusal(s, database)
+    refusal = None if database is None else common.ledger_refusal(s, database)
     if refusal is not None:
         return Reading(Failed(refusal.reason, refusal.message), changes)
     count = changes.last_plan["statements"]
@@ -153,13 +118,10 @@ def planned(
 
     :param inputs: of the claim that it was planned for, or of the Apply that is proven.
     """
-    packed = unbase64(result["planBytes"])
-    raw = unpack(packed, 4 * PLAN_RAW_BYTES_MAX)
-    if len(raw) > PLAN_RAW_BYTES_MAX or len(packed) > PLAN_STORED_BYTES_MAX:
-        return Failed("PlanTooLarge", f"{len(raw)} bytes, {len(packed)} compressed")
-    content = digest.plan_content_digest(raw)
-    if content != result["planDigest"]:
-        raise FieldError(".result.planDigest", "is not the plan's")
+    stored = common.plan_bytes(result)
+    if isinstance(stored, Failed):
+        return stored
+    packed, content = stored
     summary = result["summary"]
     binding = _binding(s, content, result, source, inputs)
     fingerprint = digest.plan_fingerprint(binding)
@@ -194,11 +156,7 @@ def planned(
         "time": format_time(s.now),
         "operationId": claim.operation_id,
     }
-    owner = _owner(s)
-    publish = (
-        bundle_document(s.namespace, name, PLAN_KEY, base64_text(packed), owner),
-        plan_document(s.namespace, spec, owner),
-    )
+    publish = common.plan_documents(s, spec, packed)
     return Changes(last_plan=evidence, publish=publish, plan=fingerprint)
 
 
@@ -233,15 +191,6 @@ def _binding(
     )
 
 
-def _owner(s: Snapshot) -> dict[str, Any]:
-    return {
-        "apiVersion": s.document["apiVersion"],
-        "kind": s.kind,
-        "name": s.name,
-        "uid": s.uid,
-    }
-
-
 def _apply(claim: Claim, payload: Mapping[str, Any]) -> Reading:
     """Success as reported, a strict stale refusal, and everything else unknown (C-5.7)."""
     result = payload.get("result")
@@ -264,7 +213,7 @@ def _apply(claim: Claim, payload: Mapping[str, Any]) -> Reading:
 def _reported(
     claim: Claim, result: Mapping[str, Any] | None, error: Mapping[str, Any], started: bool
 ) -> Outcome:
-    reason, message = cut(str(error["reason"]), WORD_MAX), _message(error)
+    reason, message = cut(str(error["reason"]), common.WORD_MAX), common.error_text(error)
     stale = result is not None and result.get("result") == "stale" and reason == "StalePlan"
     # Recognised only from the diagnostic that names the plan's own fingerprint (C-10.3).
     if stale and not started and str(claim.inputs["observedState"]) in message:
@@ -288,17 +237,15 @@ def _judge(
 ) -> Verdict:
     result = payload.get("result") or {}
     fence = result.get("fence")
-    failure = _failure(payload)
+    failure = common.failure(payload)
     if fence is None or fence.get("tombstone") is not True:
         if failure is None:
             return Unproven("FrameRefused", "its result has no fence")
         code = failure.exit_code
         return Unproven(failure.outcome.reason, failure.outcome.message, code)
-    for key in ("targetIdentity", "serverIdentity"):
-        if result.get(key) != owed.inputs[key]:
-            # A proof on another database decides nothing (C-9.3).
-            reason = "TargetMismatch" if key == "targetIdentity" else "ServerIdentityMismatch"
-            return Unproven(reason, f"the proof's {key} is not the plan's", 3)
+    other = common.elsewhere(owed, result)
+    if other is not None:
+        return other
     row = fence.get("row")
     if row is not None and row["operationId"] != owed.operation_id:
         return Unproven("FrameRefused", "its fence names another operation")

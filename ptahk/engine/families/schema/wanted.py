@@ -4,24 +4,19 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ptahk.engine import approval, gates
+from ptahk.engine.families import common
 from ptahk.engine.family import Later, Proposal
 from ptahk.engine.model.claim import Claim
-from ptahk.engine.model.fields import FieldError, parse_time, write
+from ptahk.engine.model.fields import parse_time, write
 from ptahk.engine.model.outcome import Refusal
-from ptahk.engine.model.plan import PLAN_RAW_BYTES_MAX, Plan
+from ptahk.engine.model.plan import Plan
 from ptahk.engine.model.resource import PLAN_KEY, SOURCE_KEY, Request, SchemaSpec
 from ptahk.engine.model.snapshot import Snapshot
-from ptahk.engine.model.source import decode, unpack
-from ptahk.engine.model.status import Database
 from ptahk.wire import canonical, digest
-from ptahk.wire.binding import PlanBinding, PolicyBinding
+from ptahk.wire.binding import PolicyBinding
 
-OBSERVE, PLAN, APPLY = "Observe", "Plan", "Apply"
+OBSERVE, PLAN, APPLY = "Observe", "Plan", common.APPLY
 REALM_OPERATIONS = frozenset({PLAN, APPLY, "Prove"})
-
-FRESH_S = 120.0
-"""How long a reading of the database and its ledger serves the Apply that follows it."""
 
 
 def spec_of(s: Snapshot) -> SchemaSpec:
@@ -67,7 +62,7 @@ def _requested(s: Snapshot, request: Request) -> Proposal | Refusal:
     if request.type == "apply" and s.plan is None:
         missing = Refusal("PlanMissing", f"plan {request.plan} does not exist here")
         return s.plan_refusal or missing
-    if not _fresh(s, request.id) or _outdated_refusal(s, request.id):
+    if not common.fresh(s, request.id) or common.outdated_refusal(s, request.id):
         inputs = observe_inputs(s, declaration=False, preflight=True)
         return Proposal(OBSERVE, inputs, request.id)
     wanted = rebind_inputs(s) if s.plan is None else apply_inputs(s, s.plan)
@@ -79,24 +74,6 @@ def _no_source(s: Snapshot) -> Refusal:
     return s.source_refusal or missing
 
 
-def _fresh(s: Snapshot, request: str | None) -> bool:
-    """The database was read for this request, or a moment ago (C-6.14, C-6.16, C-3.7)."""
-    database = s.status.database
-    if database is None:
-        return False
-    if request is not None and database.request == request:
-        return True
-    return timedelta(0) <= s.now - database.time < timedelta(seconds=FRESH_S)
-
-
-def _outdated_refusal(s: Snapshot, request: str) -> bool:
-    """An earlier reading speaks against the Apply: look again, it may have been mended."""
-    database = s.status.database
-    if database is None or database.request == request or s.plan is None:
-        return False
-    return gates.first(s, gates.MUTATION) is not None or _database(s, s.plan) is not None
-
-
 def _automatic(s: Snapshot) -> Proposal | Refusal | Later | None:
     """Plan when inputs or the scope moved, apply what may be applied, observe when it is time."""
     if s.source is None:
@@ -105,19 +82,19 @@ def _automatic(s: Snapshot) -> Proposal | Refusal | Later | None:
     inputs = plan_inputs(s)
     if plan is None or plan.get("inputs") != digest.input_fingerprint(PLAN, inputs):
         return Proposal(PLAN, inputs)
-    if plan["statements"] and s.plan is None and _gone(s):
+    if plan["statements"] and s.plan is None and common.gone(s):
         return Proposal(PLAN, inputs)
     moved = seen is not None and seen["scopeFingerprint"] != plan.get("scopeFingerprint")
     if moved and seen is not None and seen["time"] > plan["time"]:
         return Proposal(PLAN, inputs)
     if plan["statements"] and s.plan is not None and _may_apply(s, s.plan):
-        if not _fresh(s, None):
+        if not common.fresh(s, None):
             return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=True))
         return Proposal(APPLY, apply_inputs(s, s.plan))
     due = _observation_due(s, plan, seen)
     if due is not None and s.now >= due:
         return Proposal(OBSERVE, observe_inputs(s, declaration=False, preflight=False))
-    retry = _retry_at(s, s.plan) if plan["statements"] and s.plan is not None else None
+    retry = common.retry_at(s, s.plan) if plan["statements"] and s.plan is not None else None
     moments = [moment for moment in (due, retry) if moment is not None and moment > s.now]
     return Later(min(moments)) if moments else None
 
@@ -126,40 +103,13 @@ def _observation_due(
     s: Snapshot, plan: Mapping[str, Any], seen: Mapping[str, Any] | None
 ) -> datetime | None:
     """An interval after the database was looked at last; None: there is no interval."""
-    interval = spec_of(s).interval * _jitter(s.uid)
+    interval = spec_of(s).interval * common.jitter(s.uid)
     last = max(plan["time"], seen["time"]) if seen is not None else plan["time"]
     return parse_time(last) + timedelta(seconds=interval) if interval else None
 
 
-def _gone(s: Snapshot) -> bool:
-    """The last plan's document was deleted by hand."""
-    return s.plan_refusal is not None and s.plan_refusal.reason == "PlanMissing"
-
-
-def _jitter(uid: str) -> float:
-    """0.9 to 1.1, the same for one resource always, so that many do not observe at once."""
-    tail = int(digest.input_fingerprint("jitter", uid)[-4:], 16)
-    return 0.9 + 0.2 * tail / 0xFFFF
-
-
 def _may_apply(s: Snapshot, plan: Plan) -> bool:
-    spec = spec_of(s)
-    if spec.policy.apply == "Never":
-        return False
-    if approval.find(s, plan) is not None:
-        return True
-    if approval_needed(spec, plan):
-        return False
-    retry = _retry_at(s, plan)
-    return retry is None or s.now >= retry
-
-
-def _retry_at(s: Snapshot, plan: Plan) -> datetime | None:
-    """Until when a plan that was applied already is not applied again; None: it was not."""
-    last = next((item for item in reversed(s.status.history) if item.type == APPLY), None)
-    if last is None or last.plan != plan.spec.fingerprint:
-        return None
-    return last.finish_time + timedelta(seconds=spec_of(s).execution.failure_retry_interval)
+    return common.may_apply(s, plan, needed=approval_needed(spec_of(s), plan))
 
 
 def approval_needed(spec: SchemaSpec, plan: Plan) -> bool:
@@ -170,30 +120,18 @@ def approval_needed(spec: SchemaSpec, plan: Plan) -> bool:
 def _common(s: Snapshot) -> dict[str, Any]:
     """What every operation is claimed for: the target, key-free, and how it is to run."""
     spec = spec_of(s)
-    policy = policy_binding(spec).document()
-    timing = {
-        "lockTimeoutMs": round(spec.policy.lock_timeout * 1000),
-        "coordinationTimeoutMs": round(spec.policy.coordination_timeout * 1000),
-        "connectTimeoutMs": round(spec.execution.connect_timeout * 1000),
-        "deadlineExplicit": spec.execution.active_deadline_seconds is not None,
-    }
     return {
-        "engine": spec.target.engine,
-        "realm": spec.target.coordination_digest,
-        "explicitKey": spec.target.explicit_key,
-        "sharedRealm": spec.target.shared_realm,
-        "urlFrom": None if spec.target.url_from is None else write(spec.target.url_from),
-        "policy": policy,
-        "timing": timing,
-        "tlsFrom": None if spec.target.tls_from is None else write(spec.target.tls_from),
+        **common.target_inputs(spec.target),
+        "policy": policy_binding(spec).document(),
+        "timing": common.timing(
+            spec.execution,
+            lock_timeout=spec.policy.lock_timeout,
+            coordination_timeout=spec.policy.coordination_timeout,
+        ),
         "devTemplate": spec.dev.template,
         "devUrlFrom": None if spec.dev.url_from is None else write(spec.dev.url_from),
         "deadlineSeconds": spec.execution.deadline_s,
     }
-
-
-def _bundle(file: str, config_map: str, content: str) -> dict[str, str]:
-    return {"file": file, "configMap": config_map, "digest": content}
 
 
 def observe_inputs(s: Snapshot, *, declaration: bool, preflight: bool) -> dict[str, Any]:
@@ -202,7 +140,7 @@ def observe_inputs(s: Snapshot, *, declaration: bool, preflight: bool) -> dict[s
     if s.source is not None and not preflight:
         reference = s.source.reference
         inputs["source"] = reference.digest
-        inputs["bundles"] = [_bundle(SOURCE_KEY, reference.config_map, reference.digest)]
+        inputs["bundles"] = [common.bundle(SOURCE_KEY, reference.config_map, reference.digest)]
     return inputs
 
 
@@ -210,7 +148,7 @@ def plan_inputs(s: Snapshot) -> dict[str, Any]:
     """The declaration and the policy."""
     assert s.source is not None
     reference = s.source.reference
-    bundles = [_bundle(SOURCE_KEY, reference.config_map, reference.digest)]
+    bundles = [common.bundle(SOURCE_KEY, reference.config_map, reference.digest)]
     return _common(s) | {"source": reference.digest, "bundles": bundles}
 
 
@@ -228,7 +166,7 @@ def apply_inputs(s: Snapshot, plan: Plan) -> dict[str, Any]:
         "scope": list(plan.spec.summary.get("scope", ())),
         "source": plan.spec.bound("sourceDigest"),
         "sourceBundle": write(plan.spec.source),
-        "bundles": [_bundle(PLAN_KEY, plan.name, plan.spec.digest)],
+        "bundles": [common.bundle(PLAN_KEY, plan.name, plan.spec.digest)],
     }
 
 
@@ -266,47 +204,33 @@ def _rebinds(s: Snapshot) -> bool:
 
 def gate(operation: str, s: Snapshot) -> Refusal | None:
     """The family's own refusals, in order."""
-    damaged = _damaged(s)
+    damaged = common.damaged(s, _understated)
     if damaged is not None or operation != APPLY:
         return damaged
     if _rebinds(s) and s.status.database is not None:
-        return _ledger_missing(s.status.database)
+        return common.ledger_missing(s.status.database)
     if s.plan is None:
         return None
-    return _edited(s.plan) or _policy(s, s.plan) or _superseded(s, s.plan) or _database(s, s.plan)
-
-
-def _edited(plan: Plan) -> Refusal | None:
-    """The stored plan still hashes to the fingerprint that a person approved."""
-    try:
-        binding = PlanBinding.of_document(plan.spec.binding)
-    except ValueError:
-        binding = None
-    if binding is None or digest.plan_fingerprint(binding) != plan.spec.fingerprint:
-        return Refusal("PlanDamaged", f"plan {plan.name} does not hash to its fingerprint")
-    return None
+    return (
+        common.edited(s.plan)
+        or _policy(s, s.plan)
+        or _superseded(s, s.plan)
+        or common.database_refusal(s, s.plan)
+    )
 
 
 def _policy(s: Snapshot, plan: Plan) -> Refusal | None:
     spec = spec_of(s)
-    if spec.policy.apply == "Never":
-        return Refusal("ApplyNever", "policy.apply is Never", "spec.policy.apply")
+    never = common.never(spec)
+    if never is not None:
+        return never
     if plan.spec.destructive and not spec.policy.allow_destructive:
         return Refusal(
             "DestructiveNotAllowed",
             f"plan {plan.spec.fingerprint} destroys data",
             "spec.policy.allowDestructive",
         )
-    if approval_needed(spec, plan) and approval.find(s, plan) is None and not _consumed(s):
-        text = f"no unused approval binds plan {plan.spec.fingerprint}"
-        return Refusal("ApprovalMissing", text)
-    return None
-
-
-def _consumed(s: Snapshot) -> bool:
-    """The claim in hand has used its approval up already."""
-    claim = s.status.active_operation
-    return claim is not None and claim.type == APPLY and claim.approval is not None
+    return common.unapproved(s, plan, needed=approval_needed(spec, plan))
 
 
 def _superseded(s: Snapshot, plan: Plan) -> Refusal | None:
@@ -319,73 +243,7 @@ def _superseded(s: Snapshot, plan: Plan) -> Refusal | None:
     }
     if s.source is not None:
         wanted["sourceDigest"] = s.source.reference.digest
-    for key, value in wanted.items():
-        if plan.spec.binding[key] != value:
-            return Refusal("PlanSuperseded", f"the plan was made for another {key}")
-    return None
-
-
-def _database(s: Snapshot, plan: Plan) -> Refusal | None:
-    """What the last reading of the database says against this Apply."""
-    database = s.status.database
-    if database is None:
-        return None
-    identity = plan.spec.bound("targetIdentityDigest")
-    if database.target_identity and database.target_identity != identity:
-        return Refusal("TargetMismatch", "the URL's target identity is not the plan's")
-    if database.server_identity != plan.spec.server_identity:
-        return Refusal(
-            "ServerIdentityMismatch",
-            f"the URL leads to {database.server_identity}, "
-            f"and the plan was made on {plan.spec.server_identity}",
-        )
-    return ledger_refusal(s, database)
-
-
-def ledger_refusal(s: Snapshot, database: Database) -> Refusal | None:
-    """The ledger can be had, and is not bound to another realm (C-6.15, C-6.16)."""
-    missing = _ledger_missing(database)
-    if missing is not None:
-        return missing
-    target = spec_of(s).target
-    bound = database.binding
-    if target.explicit_key and bound is not None and bound != target.coordination_digest:
-        text = f"this database is bound to realm {bound}"
-        return Refusal("BindingMismatch", text, "spec.target.coordinationKey")
-    return None
-
-
-def _ledger_missing(database: Database) -> Refusal | None:
-    if database.ledger_present and database.ledger_writable:
-        return None
-    if database.ledger_creatable and not database.ledger_present:
-        return None
-    text = "the attempt ledger is absent or not writable, and this role may not create it"
-    return Refusal("LedgerMissing", text)
-
-
-def _damaged(s: Snapshot) -> Refusal | None:
-    """Bytes about to be dispatched are what their digests say, whoever stored them."""
-    claim = s.status.active_operation
-    if s.inputs is None or claim is None:
-        return None
-    wanted = {item["file"]: item["digest"] for item in claim.inputs.get("bundles", ())}
-    for item in s.inputs:
-        reason = "PlanDamaged" if item.name == PLAN_KEY else "SourceInvalid"
-        try:
-            if item.name == PLAN_KEY:
-                raw = unpack(item.data, PLAN_RAW_BYTES_MAX)
-                found: str = digest.plan_content_digest(raw)
-                if s.plan is not None and _understated(raw, s.plan):
-                    text = f"plan {s.plan.name} is more severe than its record says"
-                    return Refusal("PlanDamaged", text)
-            else:
-                found = digest.source_digest(decode(item.data))
-        except FieldError as error:
-            return Refusal(reason, f"ConfigMap {item.config_map}: {error}")
-        if found != wanted[item.name]:
-            return Refusal(reason, f"ConfigMap {item.config_map} holds other bytes than it should")
-    return None
+    return common.superseded(plan, wanted)
 
 
 def _understated(raw: bytes, plan: Plan) -> bool:

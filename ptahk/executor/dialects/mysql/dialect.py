@@ -7,8 +7,9 @@ from typing import Any
 
 import pymysql
 
-from ptahk.errors import OperationFailed, PtahkError
+from ptahk.errors import OperationFailed, PtahkError, UsageError
 from ptahk.executor.budget import Budget
+from ptahk.executor.dialect import Sequences
 from ptahk.executor.dialects.mysql import session as sessions
 from ptahk.executor.dialects.mysql.driver import code_of, text_of
 from ptahk.executor.dialects.mysql.ledger import fence, recent, report
@@ -75,6 +76,14 @@ def plan(bench: Any, files: Files, out: dict[str, Any], for_proof: bool) -> None
     from ptahk.executor.dialects.mysql import planning_operation
 
     planning_operation.plan(bench, files, out, for_proof=for_proof)
+
+
+def sequences() -> Sequences:
+    raise UsageError(
+        "migrations are not run on MySQL and MariaDB by this build (engine=mysql)",
+        reason="EngineNotSupported",
+        field="engine",
+    )
 
 
 def unexpected(error: Exception) -> PtahkError:

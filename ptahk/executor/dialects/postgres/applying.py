@@ -73,24 +73,24 @@ def apply(session: Session, spec: JobSpec, plan: bytes, nonce: str, out: dict[st
     """
     statements = read_plan(plan)
     out["statementsTotal"] = len(statements)
-    _refuse_read_only(session)
+    refuse_read_only(session)
     # First: after a part of this very operation the state has moved, and that is not staleness.
     ledger.refuse_repeat(session, spec)
     if _settled_already(session, spec, out):
         return
     check_data(session, statements)
-    _begin(session, spec, nonce, len(statements), out)
+    begin(session, spec, nonce, len(statements), out)
     _run_all(session, spec, statements, out)
 
 
 def rebind(session: Session, spec: JobSpec, nonce: str, out: dict[str, Any]) -> None:
     """Accept another coordination digest for this database (C-6.15, C-11.17); runs nothing else."""
-    _refuse_read_only(session)
-    _begin(session, spec, nonce, 0, out)
+    refuse_read_only(session)
+    begin(session, spec, nonce, 0, out)
     _run_all(session, spec, (), out)
 
 
-def _begin(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
+def begin(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
     """Commit the ledger's row. A refusal that the server answered left nothing behind."""
     out["result"] = "unknown"  # the row may be committed from here on
     out["mutationStarted"] = True
@@ -109,7 +109,8 @@ def _begin(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[st
         raise
 
 
-def _refuse_read_only(session: Session) -> None:
+def refuse_read_only(session: Session) -> None:
+    """:raises Refused: ``ReadOnlyServer``."""
     if session.query("SELECT current_setting('transaction_read_only')")[0][0] == "on":
         raise Refused(
             "the server gives this session read-only transactions (transaction_read_only=on)",
@@ -160,7 +161,7 @@ def _run_all(
     except ConnectionLost:
         raise
     except (PtahkError, psycopg.Error) as error:
-        _record_failure(session, spec, out)
+        record_failure(session, spec, out)
         raise _after_start(error) from error
     finally:
         if not session.lost and not session.in_transaction:
@@ -264,7 +265,7 @@ def _after_start(error: PtahkError | psycopg.Error) -> PtahkError:
     return OperationFailed(first_line(error), reason="StatementFailed")
 
 
-def _record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
+def record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
     """Close the row as failed: it names what is committed. Without that the outcome is unknown."""
     if session.lost:
         return

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import psycopg.conninfo
 
 from ptahk.errors import OperationFailed, PtahkError, UsageError
 from ptahk.executor.budget import Budget
+from ptahk.executor.dialect import Sequences
 from ptahk.executor.dialects.postgres import session as sessions
 from ptahk.executor.dialects.postgres.applying import apply, rebind
 from ptahk.executor.dialects.postgres.ledger import fence, recent, report
@@ -85,6 +86,12 @@ def plan(bench: Any, files: Files, out: dict[str, Any], for_proof: bool) -> None
     from ptahk.executor.dialects.postgres import planning_operation
 
     planning_operation.plan(bench, files, out, for_proof=for_proof)
+
+
+def sequences() -> Sequences:
+    from ptahk.executor.dialects.postgres import sequences as module
+
+    return cast("Sequences", module)
 
 
 def unexpected(error: Exception) -> PtahkError:

@@ -8,6 +8,7 @@ stands between an intent mark and its progress.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,7 +71,8 @@ class Run:
     lock_timeout_s: float
     """For files that say nothing themselves."""
     intend: Callable[[int], None] = lambda done: None
-    """The ledger's own mark; called with the count of statements before the one marked."""
+    """The ledger's own mark, within the transaction of the row's; called with the number of the
+    statement over all files."""
     done: Callable[[int], None] = lambda done: None
     """The ledger's progress, within the transaction that records it here."""
 
@@ -264,8 +266,8 @@ class _File:
 
     def _alone(self, number: int) -> None:
         self.current = number
-        revisions.intend(self.session, self.attempt, self.migration, number)
-        self.run_.intend(self.before + number)
+        mark = functools.partial(self.run_.intend, self.before + number)
+        revisions.intend(self.session, self.attempt, self.migration, number, mark)
         self._send(number)
         self.session.settle(SETTLE_S)
         with self.session.transaction():

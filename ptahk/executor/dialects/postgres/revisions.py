@@ -6,7 +6,7 @@ Always qualified, and as the session's own user: a file may have changed role an
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -15,12 +15,16 @@ from ptahk.errors import Refused
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.migrations.history import Row, RowKind, RowState
 from ptahk.migrations.model import Format, Migration
+from ptahk.migrations.plans import REPEATABLE
 from ptahk.migrations.reading import statement_digest
 from ptahk.wire import revisionsql
 
 ERROR_BYTES_MAX: Final = 8 * 1024
-REPEATABLE: Final = "R__"
-"""Prefix of a repeatable's key, which no version has."""
+ENTRY: Final = (
+    "version", "kind", "state", "ordinal", "file", "description", "format", "total", "applied",
+    "running", "claim", "error", "errorCode", "errorStatement", "errorLine", "durationMs",
+    "verified", "startedAt", "finishedAt", "txMode",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,61 @@ def _row(values: tuple[Any, ...]) -> Row:
     return Row(version, cast("RowKind", kind), cast("RowState", state), *rest)
 
 
+def entries(session: Session, stream: str) -> list[dict[str, Any]]:
+    """The rows of a stream as an account: with times and errors, in order of application."""
+    if not present(session):
+        return []
+    found = session.query(
+        "SELECT version, kind, state, ordinal, file, description, format, total, applied, running,"
+        " claim, error, error_code, error_statement, error_line, duration_ms, checksum IS NOT NULL,"
+        " to_char(started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'),"
+        " to_char(finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), tx_mode"
+        " FROM ptahk.revisions WHERE stream = %s ORDER BY ordinal",
+        (stream,),
+    )
+    return [dict(zip(ENTRY, values, strict=True)) for values in found]
+
+
+def any_stream(session: Session) -> bool:
+    """Some stream has a row: what is in the database is accounted for."""
+    return present(session) and bool(
+        session.query("SELECT EXISTS (SELECT FROM ptahk.revisions)")[0][0]
+    )
+
+
+def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows that stand for files that are not run now, within the transaction that is open.
+
+    :param given: ``version``, ``kind``, ``state``, ``file``, ``description``, ``checksum``,
+        ``tokenDigest``, ``rawDigest``, ``txMode``, ``total``, ``applied``, ``note``, and
+        ``append``, the digest of a statement that now counts as applied.
+    """
+    for row in given:
+        session.query(
+            "INSERT INTO ptahk.revisions AS r (stream, version, ordinal, kind, state, description,"
+            " file, format, checksum, token_digest, raw_digest, tx_mode, total, applied, error,"
+            " executor, server, claim, attempt, sequence_digest, finished_at)"
+            " SELECT %s, %s, coalesce(max(o.ordinal), 0) + 1, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
+            " %s, %s, %s, %s, pg_catalog.current_setting('server_version'), %s, %s, %s,"
+            " clock_timestamp() FROM ptahk.revisions o WHERE o.stream = %s"
+            " ON CONFLICT (stream, version) DO UPDATE SET kind = excluded.kind,"
+            " state = excluded.state, file = excluded.file, checksum = excluded.checksum,"
+            " token_digest = excluded.token_digest, raw_digest = excluded.raw_digest,"
+            " tx_mode = excluded.tx_mode, total = excluded.total, applied = excluded.applied,"
+            " running = NULL, error = excluded.error, claim = excluded.claim,"
+            " statement_digests = CASE WHEN excluded.state = 'partial'"
+            " THEN coalesce(r.statement_digests, '{}') || %s::text[] ELSE NULL END,"
+            " finished_at = clock_timestamp() RETURNING 1",
+            (
+                attempt.stream, row["version"], row["kind"], row["state"], row["description"],
+                row["file"], attempt.layout, row["checksum"], row["tokenDigest"],
+                row["rawDigest"], row["txMode"], row["total"], row["applied"], row["note"],
+                __version__, attempt.operation_id, attempt.number, attempt.sequence_digest,
+                attempt.stream, [] if row["append"] is None else [row["append"]],
+            ),
+        )  # fmt: skip
+
+
 def key(migration: Migration) -> str:
     """How a migration's row is found."""
     return (REPEATABLE if migration.kind == "repeatable" else "") + migration.version
@@ -146,10 +205,17 @@ def _mine(session: Session, attempt: Attempt, migration: Migration) -> None:
         )
 
 
-def intend(session: Session, attempt: Attempt, migration: Migration, number: int) -> None:
-    """Commit that statement ``number`` is about to run outside a transaction."""
+def intend(
+    session: Session, attempt: Attempt, migration: Migration, number: int,
+    beside: Callable[[], None],
+) -> None:  # fmt: skip
+    """Commit that statement ``number`` is about to run outside a transaction.
+
+    :param beside: the ledger's own mark, in the same transaction: neither says more than the other.
+    """
     with recording(session):
         _update(session, attempt, migration, "running = %s", (number,))
+        beside()
 
 
 def progress(session: Session, attempt: Attempt, migration: Migration, done: int) -> None:

@@ -1,0 +1,119 @@
+"""PostgreSQL to the operations of a migration: see ``executor.dialect.Sequences``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import psycopg
+
+from ptahk.errors import PtahkError
+from ptahk.executor.attempt import result_digest
+from ptahk.executor.dialects.postgres import ledger, migrating, revisions
+from ptahk.executor.dialects.postgres.applying import begin, record_failure, refuse_read_only
+from ptahk.executor.dialects.postgres.revisions import Attempt, any_stream, entries, rows
+from ptahk.executor.dialects.postgres.session import Session
+from ptahk.migrations.model import Format, Migration
+from ptahk.wire.jobspec import JobSpec
+
+__all__ = ["any_stream", "entries", "record_failure", "rows"]
+
+_OCCUPIED: Final = """
+select exists (
+  select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast', 'ptahk')
+    and n.nspname !~ '^pg_(temp|toast_temp)_' and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f', 'c')
+    and not exists (select from pg_catalog.pg_depend d where d.classid = 'pg_class'::regclass
+                    and d.objid = c.oid and d.deptype = 'e')
+  union all
+  select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+  where n.nspname not in ('pg_catalog', 'information_schema', 'ptahk')
+    and not exists (select from pg_catalog.pg_depend d where d.classid = 'pg_proc'::regclass
+                    and d.objid = p.oid and d.deptype = 'e')
+  union all
+  select from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+  where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast', 'ptahk')
+    and n.nspname !~ '^pg_(temp|toast_temp)_' and t.typtype in ('e', 'd', 'r')
+    and not exists (select from pg_catalog.pg_depend d where d.classid = 'pg_type'::regclass
+                    and d.objid = t.oid and d.deptype = 'e'))
+"""
+
+
+def occupied(session: Session) -> bool:
+    """The database has an object of a user's."""
+    return bool(session.query(_OCCUPIED)[0][0])
+
+
+def admit(session: Session, spec: JobSpec) -> None:
+    """What refuses an Apply whatever it would run. :raises Refused: why."""
+    refuse_read_only(session)
+    ledger.refuse_repeat(session, spec)
+
+
+def start(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
+    """Commit the ledger's row and make sure of the revision table (C-6.11)."""
+    begin(session, spec, nonce, total, out)
+    with session.transaction():
+        revisions.create(session)
+
+
+def _attempt(spec: JobSpec, layout: str) -> Attempt:
+    job = spec.migration
+    assert job is not None and spec.number is not None, "checked with the family"
+    return Attempt(
+        job.stream, spec.operation_id, spec.attempt, str(job.sequence_digest),
+        cast("Format", layout),
+    )  # fmt: skip
+
+
+def run(
+    session: Session, spec: JobSpec, layout: str, migrations: Sequence[Migration], done: int,
+    covered: Sequence[dict[str, Any]],
+) -> None:  # fmt: skip
+    """Run files in order, or the rest of one that stopped after ``done`` statements.
+
+    :param covered: rows that the first file, a checkpoint, stands for.
+    """
+    attempt = _attempt(spec, layout)
+    first = len(migrations[0].statements) if migrations else 0
+
+    def intend(number: int) -> None:
+        ledger.intend(session, spec, number)
+
+    def progress(number: int) -> None:
+        ledger.done(session, spec, number)
+        if covered and number == first:
+            revisions.record(session, attempt, covered)
+
+    run_ = migrating.Run(attempt, spec.policy.lock_timeout_seconds, intend, progress)
+    if done:
+        migrating.resume(session, migrations[0], run_, done)
+    else:
+        migrating.run(session, migrations, run_)
+    migrating.reset(session)
+
+
+def record(session: Session, spec: JobSpec, layout: str, given: Sequence[dict[str, Any]]) -> None:
+    """Write rows alone, with the end of the attempt, in one transaction (C-11.17)."""
+    with session.transaction():
+        revisions.record(session, _attempt(spec, layout), given)
+        ledger.done(session, spec, len(given))
+        _finished(session, spec, len(given))
+
+
+def finish(session: Session, spec: JobSpec, total: int) -> None:
+    """Close the attempt as applied."""
+    with session.transaction():
+        _finished(session, spec, total)
+
+
+def _finished(session: Session, spec: JobSpec, total: int) -> None:
+    ledger.finish(session, spec, "applied", result_digest(spec, "applied", total))
+
+
+def row_of(session: Session, spec: JobSpec) -> Any:
+    """The ledger's row of this attempt; None where it cannot be read."""
+    with contextlib.suppress(PtahkError, psycopg.Error):
+        return ledger.row_of(session, spec.operation_id)
+    return None

@@ -1,0 +1,121 @@
+"""What a migration's rows prove of its run, and what an unresolved run keeps from being done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ptahk.engine.families.migration.results import by_rows
+from ptahk.engine.model.migration import MIGRATION
+from ptahk.engine.model.outcome import (
+    Failed,
+    NotStarted,
+    Outcome,
+    Partial,
+    StoredOutcome,
+    Succeeded,
+    Unknown,
+)
+from tests.kit.scenario import Scenario, applied, command, planned, scenario
+
+REPORTED = StoredOutcome("Unknown", "StatementFailed", "1_a.sql:1:1: it failed")
+
+
+def file(state: str, applied: int, total: int, running: int | None = None) -> dict[str, Any]:
+    return {"version": "1", "file": "1_a.sql", "state": state, "applied": applied,
+            "total": total, "running": running}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ledgers", "files", "total", "kind"),
+    [
+        (Succeeded(), [file("applied", 2, 2)], 2, Succeeded),
+        (Succeeded(), [file("partial", 1, 2)], 2, Unknown),
+        (Failed("x"), [file("failed", 0, 2)], 2, Failed),
+        (Failed("x"), [], 2, Failed),
+        (Partial(2, 4), [file("applied", 2, 2), file("failed", 0, 2)], 4, Partial),
+        # The ledger's mark of a failed statement is lifted by a row that says it had no effect.
+        (Unknown("x"), [file("partial", 1, 3)], 3, Partial),
+        (Unknown("x"), [file("unknown", 1, 3, 2)], 3, Unknown),
+        (Partial(3, 4), [file("applied", 4, 4)], 4, Succeeded),
+        (NotStarted(), [], 4, NotStarted),
+        (Failed("x"), [file("applied", 5, 5), file("partial", 1, 3)], 4, Unknown),
+    ],
+)
+def test_the_outcome_by_the_rows(
+    ledgers: Outcome, files: list[dict[str, Any]], total: int, kind: type[Outcome]
+) -> None:
+    assert isinstance(by_rows(ledgers, {"files": files}, total, REPORTED), kind)
+
+
+def test_without_rows_the_ledger_stands() -> None:
+    assert by_rows(Unknown("x"), None, 3, REPORTED) == Unknown("x")
+
+
+def stopped() -> Scenario:
+    """A sequence whose second file failed outside a transaction: nobody knows what it left."""
+    s = scenario("a", "!b", "c", kind=MIGRATION)
+    s.database.failing.add("!b")
+    answer = command(s, s.process())
+    assert (answer.exit_code, answer.outcome) == (4, "Unknown"), answer
+    return s
+
+
+def test_an_unresolved_run_lets_nothing_else_be_planned_or_applied() -> None:
+    s = stopped()
+    run = s.status().unresolved_run
+    assert run is not None and run.outcome == "Unknown"
+    assert (s.status().phase, run.file) == ("Unknown", "2_b.sql")
+    assert "acknowledge --operation" in s.status().next_step
+    s.ask("plan")
+    s.process().settle()
+    answer = s.answer()
+    assert (answer.exit_code, answer.reason) == (3, "HistoryDirty")
+    assert s.status().unresolved_run is not None
+
+
+def test_an_older_plan_is_not_applied_over_an_unresolved_run() -> None:
+    s = scenario("a", "!b", kind=MIGRATION)
+    process = s.process()
+    plan = planned(s, process)
+    s.database.failing.add("!b")
+    assert applied(s, process, plan).exit_code == 4
+    s.approve(plan)
+    answer = applied(s, process, plan)
+    assert (answer.exit_code, answer.reason) == (3, "RunUnresolved")
+
+
+def test_a_history_that_shows_it_settled_clears_it() -> None:
+    s = stopped()
+    key = ("default", "2")
+    row = s.database.revisions[key]
+    s.database.revisions[key] = type(row)(
+        row.version, row.kind, "applied", row.ordinal, row.file, row.checksum, row.token_digest,
+        row.tx_mode, row.total, row.total, None, row.claim,
+    )  # fmt: skip
+    s.database.failing.clear()
+    assert command(s, s.process()).exit_code == 0
+    assert s.status().unresolved_run is None and s.status().phase == "InSync"
+
+
+def test_a_gained_file_after_the_approval_is_refused_by_its_name() -> None:
+    s = scenario("a", kind=MIGRATION)
+    process = s.process()
+    plan = planned(s, process)
+    s.declare("a", "c")
+    answer = applied(s, process, plan)
+    assert (answer.exit_code, answer.reason, s.database.effects) == (3, "SequenceChanged", [])
+    assert "2_c.sql was added" in answer.message
+
+
+def test_a_history_that_moved_after_the_approval_is_stale() -> None:
+    s = scenario("a", "c", kind=MIGRATION)
+    process = s.process()
+    plan = planned(s, process)
+    other = s.beside("other")
+    other.edit(policy={"apply": "Always"})
+    assert command(other, other.process()).exit_code == 0
+    answer = applied(s, process, plan)
+    assert answer.reason in ("StalePlan", "AlreadyConverged")
+    assert len(s.database.effects) == 2
