@@ -210,7 +210,16 @@ def _sets(statement: Statement, *names: str) -> bool:
     """``SET [SESSION|LOCAL|@@…] name``, anywhere in a list of settings."""
     if words(statement, 1)[0] != "SET":
         return False
-    return any(token.key.upper() in names for token in statement.tokens if token.kind == "word")
+    return any(name in names for token in statement.tokens for name in _setting_words(token))
+
+
+def _setting_words(token: Token) -> tuple[str, ...]:
+    """Scope and name as far as a token says them: ``name``, ```name```, ``@@SESSION.name``."""
+    if token.is_name:
+        return (token.key.upper(),)
+    if token.kind == "variable" and token.text.startswith("@@"):
+        return tuple(token.text[2:].upper().split("."))
+    return ()
 
 
 def _blinds(statement: Statement, postgresql: bool) -> Iterator[Objection]:

@@ -167,15 +167,15 @@ class Reader:
             edits += more
         elif what == "TABLE" and "SYSTEM_TIME" in (keys := [t.key for t in statement.tokens]):
             facts = {"starts": True} if "STARTS" in keys else {}
-        sql = _edit(statement.text, edits)
+        sql = _edit(statement, edits)
         return Prepared(statement, sql, what.lower(), name, definer, facts)
 
     def _qualifier(self, statement: Statement, mention: Mention) -> list[tuple[int, int, str]]:
         token = mention.qualifier
         if self._same(token.called):
-            return [(token.start, token.end, ident(self.scratch))]
+            return [(token.at, token.end, ident(self.scratch))]
         if mention.certain:
-            line = statement.line_of(token.start)
+            line = statement.line_of_token(token)
             own = self.own or self.target
             raise syntax_error(
                 statement.file,
@@ -233,14 +233,14 @@ def _definer(tokens: Sequence[Token]) -> tuple[str, list[tuple[int, int, str]]]:
         if tokens[at].key in ("CURRENT_USER", "CURRENT_ROLE") and tokens[at].kind == "word":
             if [t.key for t in tokens[at + 1 : at + 3]] == ["(", ")"]:
                 last = tokens[at + 2]
-            return "", [(token.start, last.end, "")]
+            return "", [(token.at, last.end, "")]
         if at + 1 < len(tokens) and tokens[at + 1].text.startswith("@"):
             last = tokens[at + 1]
             host = last.text[1:]
             if not host and at + 2 < len(tokens):
                 last = tokens[at + 2]
                 host = _part(last)
-        return f"{user}@{host}", [(token.start, last.end, "")]
+        return f"{user}@{host}", [(token.at, last.end, "")]
     return "", []
 
 
@@ -262,7 +262,7 @@ def _schedule(tokens: Sequence[Token]) -> tuple[dict[str, Any], list[tuple[int, 
             facts["status"] = "ENABLED" if on else "DISABLED"
             if replica:
                 facts["status"] = "SLAVESIDE_DISABLED"
-            edits.append((token.start, last.end, "DISABLE"))
+            edits.append((token.at, last.end, "DISABLE"))
         elif word and token.key == "COMMENT" and following.kind in ("plain", "double"):
             before = before or token
         elif word and token.key == "DO":
@@ -270,7 +270,7 @@ def _schedule(tokens: Sequence[Token]) -> tuple[dict[str, Any], list[tuple[int, 
             break
     if created and "status" not in facts and before is not None:
         facts["status"] = "ENABLED"
-        edits.append((before.start, before.start, "DISABLE "))
+        edits.append((before.at, before.at, "DISABLE "))
     return facts, edits
 
 
@@ -287,9 +287,11 @@ def _part(token: Token) -> str:
     return token.called
 
 
-def _edit(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+def _edit(statement: Statement, edits: Sequence[tuple[int, int, str]]) -> str:
+    """The statement's text with what stands at some places of its file replaced."""
+    text, base = statement.text, statement.start
     parts, last = [], 0
     for start, end, new in sorted(edits):
-        parts += [text[last:start], new]
-        last = end
+        parts += [text[last : start - base], new]
+        last = end - base
     return "".join([*parts, text[last:]])
