@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ptahk.migrations.lexing.tokens import MARKS, Statement, Token
+from ptahk.wire import ledgersql, revisionsql
 
 BEGINS: Final = frozenset({"BEGIN", "START"})
 ENDS: Final = frozenset({"COMMIT", "END"})
@@ -107,7 +108,9 @@ def unlocks_tables(statement: Statement) -> bool:
 def data_only(statement: Statement) -> bool:
     """MySQL family: it commits nothing by itself."""
     first = words(statement, 2)
-    return first[0] in _DML and first[:2] not in (("SET", "PASSWORD"), ("SET", "GLOBAL"))
+    return first[0] in _DML and not _sets(
+        statement, "PASSWORD", "GLOBAL", "PERSIST", "PERSIST_ONLY", "ROLE"
+    )
 
 
 def alone_on_postgresql(statement: Statement) -> str | None:
@@ -311,7 +314,7 @@ def _own_tables(statement: Statement, postgresql: bool) -> Iterator[Objection]:
                 (after is not None and after.text == ".") or before.key == "SCHEMA"
             )
         else:
-            owned = name in ("ptahk_revisions", "ptahk_attempt", "ptahk_binding")
+            owned = name in (revisionsql.MYSQL_TABLE, *ledgersql.MYSQL_TABLES)
         if owned:
             yield Objection("MG408", f"{token.text} is ptahk's own record", at=token.at)
             return

@@ -7,41 +7,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any
 
 from ptahk import __version__
-from ptahk.errors import Refused
 from ptahk.executor.dialects.postgres.session import Session
-from ptahk.migrations.history import Row, RowKind, RowState
-from ptahk.migrations.model import Format, Migration
+from ptahk.executor.filerun import (
+    ROW_COLUMNS,
+    Attempt,
+    Failure,
+    key,
+    kind_of,
+    not_ours,
+    row_gone,
+    row_of,
+)
+from ptahk.migrations.history import Row, RowState
+from ptahk.migrations.model import Migration
 from ptahk.migrations.reading import statement_digest
 from ptahk.wire import revisionsql
 
-ERROR_BYTES_MAX: Final = 8 * 1024
-REPEATABLE: Final = "R__"
-"""Prefix of a repeatable's key, which no version has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """Who writes rows: one operation, for one approved sequence."""
-
-    stream: str
-    operation_id: str
-    number: int
-    sequence_digest: str
-    layout: Format
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What a row keeps of an error; the first of its attempt."""
-
-    message: str
-    code: str | None
-    statement: int
-    line: int
+__all__ = ["Attempt", "Failure", "key"]
 
 
 @contextlib.contextmanager
@@ -77,23 +62,10 @@ def rows(session: Session, stream: str) -> list[Row]:
     if not present(session):
         return []
     found = session.query(
-        "SELECT version, kind, state, ordinal, file, checksum, token_digest, tx_mode, total,"
-        " applied, running, claim FROM ptahk.revisions WHERE stream = %s ORDER BY ordinal",
+        f"SELECT {ROW_COLUMNS} FROM ptahk.revisions WHERE stream = %s ORDER BY ordinal",
         (stream,),
     )
-    return [_row(values) for values in found]
-
-
-def _row(values: tuple[Any, ...]) -> Row:
-    version, kind, state, *rest = values
-    if kind == "repeatable":
-        version = version.removeprefix(REPEATABLE)
-    return Row(version, cast("RowKind", kind), cast("RowState", state), *rest)
-
-
-def key(migration: Migration) -> str:
-    """How a migration's row is found."""
-    return (REPEATABLE if migration.kind == "repeatable" else "") + migration.version
+    return [row_of(values) for values in found]
 
 
 def start(session: Session, attempt: Attempt, migration: Migration, *, done: int = 0) -> None:
@@ -102,7 +74,7 @@ def start(session: Session, attempt: Attempt, migration: Migration, *, done: int
     :param done: statements of an earlier attempt that a resume keeps.
     """
     digests = [statement_digest(each) for each in migration.statements[:done]]
-    kind = "repeatable" if migration.kind == "repeatable" else "executed"
+    kind = kind_of(migration)
     with recording(session):
         session.query(
             "INSERT INTO ptahk.revisions AS r (stream, version, ordinal, kind, state, description,"
@@ -138,12 +110,7 @@ def _mine(session: Session, attempt: Attempt, migration: Migration) -> None:
         (attempt.stream, key(migration)),
     )
     if not found or tuple(found[0]) != (attempt.operation_id, "running"):
-        raise Refused(
-            f"{migration.file}: version {migration.version} is not this operation's to run "
-            f"(operation={found[0][0] if found else None})",
-            reason="HistoryMoved",
-            hint="plan again",
-        )
+        raise not_ours(migration, found[0][0] if found else None)
 
 
 def intend(session: Session, attempt: Attempt, migration: Migration, number: int) -> None:
@@ -177,14 +144,13 @@ def ended(
     session: Session, attempt: Attempt, migration: Migration, state: RowState, failure: Failure
 ) -> None:
     """Commit how the file ended short: ``failed``, ``partial`` or ``unknown``."""
-    kept = failure.message.encode()[:ERROR_BYTES_MAX].decode(errors="ignore")
     running = "running" if state == "unknown" else "NULL"
     with recording(session):
         _update(
             session, attempt, migration,
             f"state = %s, running = {running}, error = %s, error_code = %s, error_statement = %s,"
             " error_line = %s, finished_at = clock_timestamp()",
-            (state, kept, failure.code, failure.statement, failure.line),
+            (state, failure.kept, failure.code, failure.statement, failure.line),
         )  # fmt: skip
 
 
@@ -207,8 +173,4 @@ def _update(
         (*params, attempt.stream, key(migration), attempt.operation_id),
     )
     if len(found) != 1:
-        raise Refused(
-            f"{migration.file}: the row of version {migration.version} is gone or another's: "
-            "nothing more is sent",
-            reason="HistoryMoved",
-        )
+        raise row_gone(migration)
