@@ -314,7 +314,7 @@ def _own_tables(statement: Statement, postgresql: bool) -> Iterator[Objection]:
                 (after is not None and after.text == ".") or before.key == "SCHEMA"
             )
         else:
-            owned = name in (revisionsql.MYSQL_TABLE, *ledgersql.MYSQL_TABLES)
+            owned = name in (*revisionsql.MYSQL_TABLES, *ledgersql.MYSQL_TABLES)
         if owned:
             yield Objection("MG408", f"{token.text} is ptahk's own record", at=token.at)
             return

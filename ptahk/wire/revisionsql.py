@@ -42,6 +42,18 @@ POSTGRESQL: Final[tuple[str, ...]] = (
 )""",
 )
 
+POSTGRESQL_FOREIGN: Final = """CREATE TABLE IF NOT EXISTS ptahk.foreign_history (
+  stream text NOT NULL PRIMARY KEY,
+  tool text NOT NULL,
+  table_schema text NOT NULL,
+  table_name text NOT NULL,
+  digest text NOT NULL,
+  claim text,
+  imported_at timestamptz NOT NULL DEFAULT clock_timestamp()
+)"""
+"""Which table of another tool a stream's history was imported from, and what it held (C-11.9);
+made by the first import."""
+
 MYSQL_TABLE: Final = "ptahk_revisions"
 """In the target database itself; excluded from every diff."""
 _ASCII: Final = "CHARACTER SET ascii COLLATE ascii_bin"
@@ -87,3 +99,16 @@ MYSQL: Final[tuple[str, ...]] = (
 )
 """For the database that the session is in. A row has the digests of all its file's statements,
 one a line, and not those that were applied alone: so they are written once."""
+
+MYSQL_FOREIGN_TABLE: Final = "ptahk_foreign_history"
+MYSQL_FOREIGN: Final = f"""CREATE TABLE IF NOT EXISTS {MYSQL_FOREIGN_TABLE} (
+  stream varchar(64) {_TEXT} NOT NULL PRIMARY KEY,
+  tool varchar(32) {_ASCII} NOT NULL,
+  table_schema varchar(64) {_TEXT} NOT NULL,
+  table_name varchar(64) {_TEXT} NOT NULL,
+  digest varchar(71) {_ASCII} NOT NULL,
+  claim char(32) {_ASCII},
+  imported_at datetime(6) NOT NULL
+) ENGINE=InnoDB"""
+
+MYSQL_TABLES: Final = (MYSQL_TABLE, MYSQL_FOREIGN_TABLE)

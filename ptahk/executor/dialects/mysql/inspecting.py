@@ -26,7 +26,7 @@ Files = Sequence[tuple[str, str]]
 
 def excluded(spec: JobSpec) -> tuple[str, ...]:
     """What is never read: the ledger, the revision rows, and ``policy.exclude``."""
-    return (*ledgersql.MYSQL_TABLES, revisionsql.MYSQL_TABLE, *spec.policy.exclude)
+    return (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES, *spec.policy.exclude)
 
 
 def read_live(session: Session, spec: JobSpec) -> Catalog:

@@ -127,7 +127,7 @@ def start(
         "duration_ms": None,
         "executor": __version__,
         "db_user": session.identity.account,
-        "server": _version(session),
+        "server": version(session),
         "claim": attempt.operation_id,
         "attempt": attempt.number,
         "sequence_digest": attempt.sequence_digest,
@@ -136,7 +136,8 @@ def start(
         _put(session, attempt, migration, values)
 
 
-def _version(session: Session) -> str:
+def version(session: Session) -> str:
+    """The server's, as a row keeps it."""
     number = session.identity.version
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
