@@ -59,6 +59,11 @@ TITLES: Final[Mapping[str, str]] = {
     "MG614": "a version whose comments or white space changed after it was applied",
     "MG621": "a database that is ahead of the directory",
     "MG631": "a version below the newest that was applied",
+    "MG701": "another tool's history that did not end well",
+    "MG702": "a version that another tool recorded and no file has",
+    "MG703": "a file that is not the text that another tool ran",
+    "MG704": "another tool's history table that cannot be told",
+    "MG705": "versions that nothing but another tool's word is known of",
 }
 """Every number once and for good; ``docs/migrations.md`` is held to it by a test."""
 

@@ -92,6 +92,15 @@ def _ptahk_order(name: str) -> tuple[int, str]:
 
 
 def _atlas(files: Sequence[SourceFile]) -> str:
+    lines = atlas_chain(files)
+    whole = hashlib.sha256("".join(name + hashed for name, hashed in lines).encode())
+    body = "".join(f"{name} h1:{hashed}\n" for name, hashed in lines)
+    return f"h1:{_base64(whole.digest())}\n{body}"
+
+
+def atlas_chain(files: Sequence[SourceFile]) -> list[tuple[str, str]]:
+    """Name and chained hash of each file, in atlas's order; of ignored ones the name alone counts,
+    and they are not listed."""
     chain = hashlib.sha256()
     lines: list[tuple[str, str]] = []
     for file in visible_sql(files):
@@ -100,9 +109,7 @@ def _atlas(files: Sequence[SourceFile]) -> str:
             continue
         chain.update(file.raw)
         lines.append((file.name, _base64(chain.digest())))
-    whole = hashlib.sha256("".join(name + hashed for name, hashed in lines).encode())
-    body = "".join(f"{name} h1:{hashed}\n" for name, hashed in lines)
-    return f"h1:{_base64(whole.digest())}\n{body}"
+    return lines
 
 
 def _base64(data: bytes) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ptahk.migrations.lexing.tokens import MARKS, Statement, Token
+from ptahk.wire import ledgersql, revisionsql
 
 BEGINS: Final = frozenset({"BEGIN", "START"})
 ENDS: Final = frozenset({"COMMIT", "END"})
@@ -107,7 +108,9 @@ def unlocks_tables(statement: Statement) -> bool:
 def data_only(statement: Statement) -> bool:
     """MySQL family: it commits nothing by itself."""
     first = words(statement, 2)
-    return first[0] in _DML and first[:2] not in (("SET", "PASSWORD"), ("SET", "GLOBAL"))
+    return first[0] in _DML and not _sets(
+        statement, "PASSWORD", "GLOBAL", "PERSIST", "PERSIST_ONLY", "ROLE"
+    )
 
 
 def alone_on_postgresql(statement: Statement) -> str | None:
@@ -210,7 +213,16 @@ def _sets(statement: Statement, *names: str) -> bool:
     """``SET [SESSION|LOCAL|@@…] name``, anywhere in a list of settings."""
     if words(statement, 1)[0] != "SET":
         return False
-    return any(token.key.upper() in names for token in statement.tokens if token.kind == "word")
+    return any(name in names for token in statement.tokens for name in _setting_words(token))
+
+
+def _setting_words(token: Token) -> tuple[str, ...]:
+    """Scope and name as far as a token says them: ``name``, ```name```, ``@@SESSION.name``."""
+    if token.is_name:
+        return (token.key.upper(),)
+    if token.kind == "variable" and token.text.startswith("@@"):
+        return tuple(token.text[2:].upper().split("."))
+    return ()
 
 
 def _blinds(statement: Statement, postgresql: bool) -> Iterator[Objection]:
@@ -302,7 +314,7 @@ def _own_tables(statement: Statement, postgresql: bool) -> Iterator[Objection]:
                 (after is not None and after.text == ".") or before.key == "SCHEMA"
             )
         else:
-            owned = name in ("ptahk_revisions", "ptahk_attempt", "ptahk_binding")
+            owned = name in (*revisionsql.MYSQL_TABLES, *ledgersql.MYSQL_TABLES)
         if owned:
             yield Objection("MG408", f"{token.text} is ptahk's own record", at=token.at)
             return

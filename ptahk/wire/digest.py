@@ -144,6 +144,11 @@ def history_fingerprint(document: dict[str, Any]) -> HistoryFingerprint:
     return HistoryFingerprint(_named("ptahk.dev/migration-history/v1", document))
 
 
+def foreign_history(tool: str, rows: Sequence[Sequence[Any]]) -> str:
+    """What another tool's history table holds, without times and users (C-11.9)."""
+    return _named("ptahk.dev/foreign-history/v1", tool, [list(row) for row in rows])
+
+
 def plan_fingerprint(binding: "Binding") -> PlanFingerprint:
     """What a person approves (C-7.2)."""
     return PlanFingerprint(_named("ptahk.dev/plan-fingerprint/v1", binding.document()))

@@ -19,10 +19,12 @@ TRANSACTIONAL_DDL: Final = "transactional-ddl"
 """What a failed group did is undone as a whole."""
 SCHEMAS: Final = "schemas"
 """A database holds several."""
+IMPLICIT_COMMIT: Final = "implicit-commit"
+"""DDL commits by itself."""
 CAPABILITIES: Final[dict[str, frozenset[str]]] = {
     "pg18": frozenset({TRANSACTIONAL_DDL, SCHEMAS}),
-    "mysql": frozenset(),
-    "mariadb": frozenset(),
+    "mysql": frozenset({IMPLICIT_COMMIT}),
+    "mariadb": frozenset({IMPLICIT_COMMIT}),
 }
 """By the target's name, which is also the parameter's."""
 

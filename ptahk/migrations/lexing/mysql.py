@@ -1,4 +1,4 @@
-"""Splits MySQL and MariaDB text into statements, as the ``mysql`` client does. Pure.
+"""Splits MySQL and MariaDB text into statements, as the servers' own client does. Pure.
 
 Beyond the client it knows where a routine's body ends, so that none needs a DELIMITER. Both modes
 that change quoting, ANSI_QUOTES and NO_BACKSLASH_ESCAPES, are off in every session of ptahk's.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from ptahk.migrations.lexing.blocks import Blocks
@@ -28,14 +29,15 @@ _TOKEN: Final = re.compile(
     r"""
       (?P<space>[ \t\r\n\f\v]+)
     | (?P<comment>\#[^\n]*|--(?=[\x00-\x20]|\Z)[^\n]*)
-    | (?P<code>/\*(?:M?!)\d{0,6})
+    | (?P<code>/\*M?!(?:\d{5,6})?)
     | (?P<hint>/\*\+.*?\*/)
     | (?P<block>/\*)
     | (?P<close>\*/)
-    | (?P<plain>'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+')
+    | (?P<plain>[bBxXnN]?'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'|\\N)
     | (?P<double>"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+")
     | (?P<name>`[^`]*+(?:``[^`]*+)*+`)
-    | (?P<word>[A-Za-z0-9_$\x80-\U0010ffff]+)
+    | (?P<variable>@@?[A-Za-z0-9_.$\x80-\U0010ffff]*+)
+    | (?P<word>[A-Za-z0-9_$\x80-\U0010ffff]++)
     | (?P<assign>:=)
     | (?P<meta>\\)
     | (?P<open>['"`])
@@ -43,24 +45,52 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_CUT: Final = frozenset({"space", "word", "other", "block", "comment", "code", "close", "hint"})
+_CUT: Final = frozenset(
+    {"space", "word", "variable", "other", "block", "comment", "code", "close", "hint"}
+)
 _DIRECTIVE: Final = re.compile(r"delimiter(?=[ \t])[ \t]*([^\r\n]*)", re.IGNORECASE)
 _FIRST_ON_LINE: Final = re.compile(r"(?:\A|\n)[ \t]*\Z")
+_COMMAND: Final = re.compile(r"(?:source|system)(?=[ \t])", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"\d+\Z|0[xXbB][0-9A-Fa-f]+\Z|\d+[eE]\d+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What of the server decides how its SQL is read."""
+
+    is_mariadb: bool
+    version: int
+    """As in executable comments: 90704 for 9.7.4, 101118 for 10.11.18."""
+
+    def reads(self, mariadb_only: bool, version: int) -> bool:
+        """Whether the content of an executable comment is code here."""
+        if mariadb_only:
+            return self.is_mariadb and version <= self.version
+        if self.is_mariadb and 50700 <= version <= 99999:
+            return False  # MariaDB takes these for MySQL's own since 5.7
+        return version <= self.version
 
 
 def split(
-    file: str, text: str, start: int = 0, end: int | None = None, delimiter: str = ";"
+    file: str,
+    text: str,
+    start: int = 0,
+    end: int | None = None,
+    delimiter: str = ";",
+    server: Server | None = None,
 ) -> Iterator[Statement]:
     """The statements of one file, in order, lazily.
 
     :param start: where in ``text`` to begin, and ``end`` to stop; places are those of ``text``.
     :param delimiter: ends statements until a DELIMITER line says otherwise.
+    :param server: reads the text: an executable comment that is none to it is a comment. None:
+        what any server reads is code.
     :raises LexError: unterminated quote, comment or routine; a command of the client; NUL. What
         stands before it has been given out.
     """
     if "\0" in text:
         raise LexError("MG106", text.index("\0"), "the file holds a NUL character")
-    scanner = _Scanner(file, text, start, len(text) if end is None else end, delimiter)
+    scanner = _Scanner(file, text, start, len(text) if end is None else end, delimiter, server)
     while True:
         statement = scanner.next_statement()
         if statement is None:
@@ -87,16 +117,25 @@ def line_comments(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 class _Scanner:
-    def __init__(self, file: str, text: str, start: int, end: int, delimiter: str) -> None:
+    def __init__(
+        self,
+        file: str,
+        text: str,
+        start: int,
+        end: int,
+        delimiter: str,
+        server: Server | None = None,
+    ) -> None:
         self.file = file
+        self.server = server
         self.text = text
         self.end = end
         self.position = 1 if start == 0 and text.startswith(BOM) else start
         self.delimiter = delimiter
         self.tolerant = False
         """Only comments are wanted: what the client would do with the rest does not matter."""
-        self._code: int | None = None
-        """Where the executable comment begins that is open now."""
+        self._code: list[int] = []
+        """Where the executable comments begin that are open now."""
         self._places = Places(text)
 
     def next_statement(self) -> Statement | None:
@@ -117,15 +156,15 @@ class _Scanner:
                 tokens, blocks = [], Blocks()
                 continue
             tokens.append(token)
-            if token.kind not in MARKS:
+            if token.kind not in MARKS and blocks.kind != "":
                 # What an executable comment holds is code; its marks are not.
                 head = tokens if blocks.kind is not None else _code_of(tokens)
                 blocks.feed(token, head)
         return self._statement(tokens) if _significant(tokens) else None
 
     def _refuse_open(self, tokens: list[Token], blocks: Blocks) -> None:
-        if self._code is not None:
-            raise LexError("MG301", self._code, "unterminated executable comment")
+        if self._code:
+            raise LexError("MG301", self._code[0], "unterminated executable comment")
         if blocks.open and self.delimiter == ";":
             raise LexError(
                 "MG305", tokens[0].at, "the body of a routine has no END",
@@ -141,9 +180,9 @@ class _Scanner:
             )  # fmt: skip
 
     def _refuse_inside_code(self) -> None:
-        if self._code is not None:
+        if self._code:
             raise LexError(
-                "MG304", self._code, f"an executable comment holds the terminator "
+                "MG304", self._code[0], f"an executable comment holds the terminator "
                 f"{self.delimiter}", "write the statement between DELIMITER lines",
             )  # fmt: skip
 
@@ -173,7 +212,7 @@ class _Scanner:
             self.position = after
             if kind == "space" or (kind == "comment" and not comments):
                 continue
-            if kind == "block" or (kind == "code" and self._is_never(match.group())):
+            if kind == "block" or (kind == "code" and self._is_comment(match.group())):
                 self._skip_comment(begin)
             elif kind == "word" and at_start and not self.tolerant and self._client(begin):
                 continue
@@ -196,21 +235,24 @@ class _Scanner:
     def _take(self, kind: str, text: str, begin: int) -> Token:
         if kind == "meta" and not self.tolerant:
             raise LexError(
-                "MG302", begin, f"{self.text[begin : begin + 2]!r} is a command of the mysql "
+                "MG302", begin, f"{self.text[begin : begin + 2]!r} is a command of the "
                 "client, not SQL", "write SQL",
             )  # fmt: skip
         if kind == "open":
             raise LexError("MG301", begin, "unterminated quote")
         if kind == "code":
-            self._code = begin
-        elif kind == "close":
-            self._code = None
+            self._code.append(begin)
+        elif kind == "close" and self._code:
+            self._code.pop()
         return _token(kind, text, begin)
 
-    @staticmethod
-    def _is_never(text: str) -> bool:
-        digits = text.partition("!")[2]
-        return bool(digits) and int(digits) >= NEVER
+    def _is_comment(self, text: str) -> bool:
+        """An executable comment that is one to the server, or to every server."""
+        mark, _, digits = text.partition("!")
+        version = int(digits or 0)
+        if version >= NEVER:
+            return True
+        return self.server is not None and not self.server.reads(mark.endswith("M"), version)
 
     def _skip_comment(self, begin: int) -> None:
         close = self.text.find("*/", begin + 2, self.end)
@@ -234,10 +276,11 @@ class _Scanner:
             return True
         if word.startswith("delimiter") and not word[9:10].isalnum():
             raise LexError("MG304", begin, "DELIMITER has no argument")
-        if re.match(r"source[ \t]", self.text[begin : begin + 8], re.IGNORECASE):
+        command = _COMMAND.match(self.text, begin, self.end)
+        if command is not None:
             raise LexError(
-                "MG302", begin, "'source' is a command of the mysql client, not SQL",
-                "put the statements into this file",
+                "MG302", begin, f"{command.group()!r} is a command of the client, not SQL",
+                "write SQL; statements of another file belong into this one",
             )  # fmt: skip
         return False
 
@@ -248,7 +291,7 @@ class _Scanner:
             found = found[1:-1]
         if not found or "\\" in found:
             raise LexError(
-                "MG304", begin, f"DELIMITER cannot be {found!r}",
+                "MG304", begin, f"DELIMITER cannot be {found!r}: a word, and no backslash in it",
                 "use // or $$",
             )  # fmt: skip
         self.delimiter = found
@@ -264,6 +307,8 @@ def _significant(tokens: list[Token]) -> bool:
 
 def _token(kind: str, text: str, begin: int) -> Token:
     if kind == "word":
+        if _NUMBER.match(text):
+            return Token("number", text, text, begin)
         return Token(kind, text, text.upper(), begin)
     if kind == "name":
         return Token(kind, text, text[1:-1].replace("``", "`"), begin)

@@ -22,6 +22,21 @@ class Token:
     at: int = 0
     """Offset in the file's text."""
 
+    @property
+    def end(self) -> int:
+        """Offset of what follows it."""
+        return self.at + len(self.text)
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it can name an object: a bare word or a quoted name."""
+        return self.kind in ("word", "name")
+
+    @property
+    def called(self) -> str:
+        """The name it stands for, as written."""
+        return self.key if self.kind == "name" else self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -52,6 +67,10 @@ class Statement:
     def line_of(self, position: int) -> int:
         """Line in the file of a character position within ``text``, from 1 (as the server's)."""
         return self.line + self.text.count("\n", 0, max(0, position - 1))
+
+    def line_of_token(self, token: Token) -> int:
+        """Line in the file of one of its tokens."""
+        return self.line_of(token.at - self.start + 1)
 
     def place_of(self, position: int) -> tuple[int, int]:
         """Line and column in the file of a character position within ``text``, from 1."""

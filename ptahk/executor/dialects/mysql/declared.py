@@ -16,6 +16,7 @@ from ptahk.executor.dialects.mysql import settings
 from ptahk.executor.dialects.mysql.lexer import Statement, Token, syntax_error
 from ptahk.executor.dialects.mysql.names import Mention, mentions
 from ptahk.executor.dialects.mysql.quote import ident
+from ptahk.migrations.lexing.named import DATABASE, OBJECTS, name_after, name_at, object_at
 
 _DATA: Final = frozenset(
     {"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "TRUNCATE", "CALL", "DO", "WITH"}
@@ -23,12 +24,6 @@ _DATA: Final = frozenset(
 _SKIPPED: Final = frozenset(
     {"LOCK", "UNLOCK", "START", "BEGIN", "COMMIT", "ROLLBACK", "ANALYZE", "OPTIMIZE"}
 )
-_OBJECTS: Final = frozenset(
-    {"TABLE", "VIEW", "INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "SEQUENCE"}
-)
-_DATABASE: Final = frozenset({"DATABASE", "SCHEMA"})
-_BEFORE_OBJECT: Final = 24
-"""Tokens that may stand between CREATE and what it creates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +81,9 @@ class Reader:
             return None
         if head not in ("CREATE", "ALTER", "DROP", "RENAME"):
             raise _refuse(statement, f"{head} is not part of a declaration")
-        place = _object_at(statement)
+        place = object_at(statement.tokens)
         what = statement.tokens[place].key if place is not None else ""
-        if what in _DATABASE and place is not None:
+        if what in DATABASE and place is not None:
             return self._database(statement, place)
         self._check_kind(statement, place, what)
         if _is_key_switch(statement):
@@ -119,9 +114,7 @@ class Reader:
 
     def _database(self, statement: Statement, place: int) -> Prepared | None:
         """``CREATE DATABASE X`` and ``DROP DATABASE IF EXISTS X`` name it; its defaults count."""
-        at = place + 1
-        while at < len(statement.tokens) and statement.tokens[at].key in ("IF", "NOT", "EXISTS"):
-            at += 1
+        at = name_at(statement.tokens, place)
         if at >= len(statement.tokens):
             raise _refuse(statement, "names no database")
         name, head = statement.tokens[at], statement.words(1)[0]
@@ -148,7 +141,7 @@ class Reader:
             raise _refuse(
                 statement, f"RENAME {what or statement.words(2)[-1]} is not a declaration"
             )
-        if what not in _OBJECTS:
+        if what not in OBJECTS:
             named = " ".join(statement.words(3))
             raise _refuse(statement, f"{named} … is not claimed: ptahk has no builder for it")
         if any(token.key == "SONAME" for token in statement.tokens):
@@ -160,22 +153,22 @@ class Reader:
             edits += self._qualifier(statement, mention)
         definer, cut = _definer(statement.tokens[:place])
         edits += cut
-        name = _name_after(statement.tokens, place)
+        name = name_after(statement.tokens, place)
         facts: dict[str, Any] = {}
         if what == "EVENT" and statement.words(1)[0] != "DROP":
             facts, more = _schedule(statement.tokens)
             edits += more
         elif what == "TABLE" and "SYSTEM_TIME" in (keys := [t.key for t in statement.tokens]):
             facts = {"starts": True} if "STARTS" in keys else {}
-        sql = _edit(statement.text, edits)
+        sql = _edit(statement, edits)
         return Prepared(statement, sql, what.lower(), name, definer, facts)
 
     def _qualifier(self, statement: Statement, mention: Mention) -> list[tuple[int, int, str]]:
         token = mention.qualifier
         if self._same(token.called):
-            return [(token.start, token.end, ident(self.scratch))]
+            return [(token.at, token.end, ident(self.scratch))]
         if mention.certain:
-            line = statement.line_of(token.start)
+            line = statement.line_of_token(token)
             own = self.own or self.target
             raise syntax_error(
                 statement.file,
@@ -190,36 +183,10 @@ def _refuse(statement: Statement, message: str) -> UsageError:
     return syntax_error(statement.file, statement.line, message)
 
 
-def _object_at(statement: Statement) -> int | None:
-    """Where the statement says what kind of object it is about."""
-    skip = 0
-    for place, token in enumerate(statement.tokens[1:_BEFORE_OBJECT], start=1):
-        if (
-            token.key == "DEFINER"
-            and statement.tokens[place + 1 :][:1]
-            and (statement.tokens[place + 1].key == "=")
-        ):
-            skip = place + 2  # the account may be called like a kind
-        if place > skip and token.kind == "word" and token.key in _OBJECTS | _DATABASE:
-            return place
-        if place > skip and token.key in ("USER", "ROLE", "SERVER", "TABLESPACE", "PACKAGE"):
-            return place
-    return None
-
-
 def _is_key_switch(statement: Statement) -> bool:
     """``ALTER TABLE t DISABLE KEYS``, as dumps have it around rows."""
     tail = [token.key for token in statement.tokens[-2:]]
     return tail in (["DISABLE", "KEYS"], ["ENABLE", "KEYS"])
-
-
-def _name_after(tokens: Sequence[Token], place: int) -> str:
-    at = place + 1
-    while at < len(tokens) and tokens[at].key in ("IF", "NOT", "EXISTS"):
-        at += 1
-    if at + 2 < len(tokens) and tokens[at + 1].key == ".":
-        at += 2
-    return tokens[at].called if at < len(tokens) else ""
 
 
 def _definer(tokens: Sequence[Token]) -> tuple[str, list[tuple[int, int, str]]]:
@@ -233,14 +200,14 @@ def _definer(tokens: Sequence[Token]) -> tuple[str, list[tuple[int, int, str]]]:
         if tokens[at].key in ("CURRENT_USER", "CURRENT_ROLE") and tokens[at].kind == "word":
             if [t.key for t in tokens[at + 1 : at + 3]] == ["(", ")"]:
                 last = tokens[at + 2]
-            return "", [(token.start, last.end, "")]
+            return "", [(token.at, last.end, "")]
         if at + 1 < len(tokens) and tokens[at + 1].text.startswith("@"):
             last = tokens[at + 1]
             host = last.text[1:]
             if not host and at + 2 < len(tokens):
                 last = tokens[at + 2]
                 host = _part(last)
-        return f"{user}@{host}", [(token.start, last.end, "")]
+        return f"{user}@{host}", [(token.at, last.end, "")]
     return "", []
 
 
@@ -262,7 +229,7 @@ def _schedule(tokens: Sequence[Token]) -> tuple[dict[str, Any], list[tuple[int, 
             facts["status"] = "ENABLED" if on else "DISABLED"
             if replica:
                 facts["status"] = "SLAVESIDE_DISABLED"
-            edits.append((token.start, last.end, "DISABLE"))
+            edits.append((token.at, last.end, "DISABLE"))
         elif word and token.key == "COMMENT" and following.kind in ("plain", "double"):
             before = before or token
         elif word and token.key == "DO":
@@ -270,7 +237,7 @@ def _schedule(tokens: Sequence[Token]) -> tuple[dict[str, Any], list[tuple[int, 
             break
     if created and "status" not in facts and before is not None:
         facts["status"] = "ENABLED"
-        edits.append((before.start, before.start, "DISABLE "))
+        edits.append((before.at, before.at, "DISABLE "))
     return facts, edits
 
 
@@ -287,9 +254,11 @@ def _part(token: Token) -> str:
     return token.called
 
 
-def _edit(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+def _edit(statement: Statement, edits: Sequence[tuple[int, int, str]]) -> str:
+    """The statement's text with what stands at some places of its file replaced."""
+    text, base = statement.text, statement.start
     parts, last = [], 0
     for start, end, new in sorted(edits):
-        parts += [text[last:start], new]
-        last = end
+        parts += [text[last : start - base], new]
+        last = end - base
     return "".join([*parts, text[last:]])

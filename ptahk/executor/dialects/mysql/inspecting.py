@@ -18,15 +18,15 @@ from ptahk.executor.dialects.mysql.quote import ident
 from ptahk.executor.dialects.mysql.scratch import ScratchUnavailable
 from ptahk.executor.dialects.mysql.session import Session, connect
 from ptahk.executor.planning.model import Catalog, ObjectId
-from ptahk.wire import ledgersql
+from ptahk.wire import ledgersql, revisionsql
 from ptahk.wire.jobspec import JobSpec
 
 Files = Sequence[tuple[str, str]]
 
 
 def excluded(spec: JobSpec) -> tuple[str, ...]:
-    """What is never read: the ledger, and ``policy.exclude``."""
-    return (*ledgersql.MYSQL_TABLES, *spec.policy.exclude)
+    """What is never read: the ledger, the revision rows, and ``policy.exclude``."""
+    return (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES, *spec.policy.exclude)
 
 
 def read_live(session: Session, spec: JobSpec) -> Catalog:

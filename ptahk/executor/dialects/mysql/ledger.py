@@ -272,12 +272,9 @@ def _frozen(session: Session, spec: JobSpec) -> list[FrozenFinding]:
 
 def _finding(reason: Any, row: LedgerRow, message: str) -> FrozenFinding:
     return {
-        "reason": reason,
-        "message": message,
-        "number": row["number"],
-        "storeUid": row["storeUid"],
-        "operationId": row["operationId"],
-    }
+        "reason": reason, "message": message, "number": row["number"],
+        "storeUid": row["storeUid"], "operationId": row["operationId"],
+    }  # fmt: skip
 
 
 def _settle_others(session: Session, spec: JobSpec) -> list[str]:
@@ -343,7 +340,7 @@ def intend(session: Session, spec: JobSpec, statement: Statement) -> None:
     """Commit that a statement is about to run, with a digest of what it works on."""
     before = settling.digest_of(session, statement.object)
     with session.transaction():
-        _update(session, spec, "statement_running = %s", (statement.index,))
+        update(session, spec, "statement_running = %s", (statement.index,))
         session.change(
             f"INSERT INTO {name(session, 'ptahk_statement')} (operation_id, number, state, object,"
             " sql_digest, before_digest, started_at)"
@@ -359,20 +356,21 @@ def done(session: Session, spec: JobSpec, statement: Statement) -> None:
     """Commit that a statement took effect."""
     after = settling.digest_of(session, statement.object)
     with session.transaction():
-        _update(session, spec, "statements_done = %s, statement_running = NULL", (statement.index,))
-        _end(session, spec.operation_id, statement.index, "done", after, "")
+        update(session, spec, "statements_done = %s, statement_running = NULL", (statement.index,))
+        end(session, spec.operation_id, statement.index, "done", after, "")
 
 
 def undone(session: Session, spec: JobSpec, index: int, error: str) -> None:
     """Commit that the server refused a statement and it took no effect."""
     with session.transaction():
-        _update(session, spec, "statement_running = NULL", ())
-        _end(session, spec.operation_id, index, "none", None, error)
+        update(session, spec, "statement_running = NULL", ())
+        end(session, spec.operation_id, index, "none", None, error)
 
 
-def _end(
+def end(
     session: Session, operation_id: str, index: int, state: str, after: str | None, error: str
 ) -> None:
+    """Close a statement's row, ``done`` or ``none``; within the transaction that is open."""
     session.change(
         f"UPDATE {name(session, 'ptahk_statement')} SET state = %s, after_digest = %s,"
         " error = nullif(%s, ''), ended_at = UTC_TIMESTAMP(6)"
@@ -382,10 +380,11 @@ def _end(
 
 
 def running(session: Session, operation_id: str) -> tuple[int, str, str] | None:
-    """Number, object and earlier digest of the statement whose end was never written."""
+    """Number, object and earlier digest of the statement without an end whose object tells."""
     rows = session.query(
         f"SELECT number, object, before_digest FROM {name(session, 'ptahk_statement')}"
-        " WHERE operation_id = %s AND state = 'started' ORDER BY number DESC LIMIT 1",
+        " WHERE operation_id = %s AND state = 'started' AND object <> ''"
+        " ORDER BY number DESC LIMIT 1",
         (operation_id,),
     )
     return (int(rows[0][0]), str(rows[0][1]), str(rows[0][2])) if rows else None
@@ -398,7 +397,7 @@ def is_as_before(session: Session, open_: tuple[int, str, str]) -> bool:
 
 def finish(session: Session, spec: JobSpec, outcome: str, result_digest: str) -> None:
     """Close the attempt. ``statement_running`` of a failed row stays: it may have left remains."""
-    _update(
+    update(
         session,
         spec,
         "state = 'finished', outcome = %s, result_digest = %s, finished_at = UTC_TIMESTAMP(6)",
@@ -406,7 +405,8 @@ def finish(session: Session, spec: JobSpec, outcome: str, result_digest: str) ->
     )
 
 
-def _update(session: Session, spec: JobSpec, change: str, params: Sequence[Any]) -> None:
+def update(session: Session, spec: JobSpec, change: str, params: Sequence[Any]) -> None:
+    """Change the attempt's row. :raises Refused: ``Fenced``."""
     # The row is asked for, not counted: the server counts no row that it need not change.
     rows = session.query(
         f"SELECT state FROM {_attempt(session)} WHERE operation_id = %s FOR UPDATE",
@@ -461,10 +461,10 @@ def _settle(session: Session, row: LedgerRow, open_: tuple[int, str, str], now: 
     operation_id = row["operationId"]
     row["statementRunning"] = None
     if now == before:
-        _end(session, operation_id, index, "none", now, "")
+        end(session, operation_id, index, "none", now, "")
     else:
         row["statementsDone"] = index
-        _end(session, operation_id, index, "done", now, "")
+        end(session, operation_id, index, "done", now, "")
     session.change(
         f"UPDATE {_attempt(session)} SET statements_done = %s, statement_running = NULL"
         " WHERE operation_id = %s",

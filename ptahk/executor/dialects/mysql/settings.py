@@ -90,7 +90,7 @@ def _assignment(part: Sequence[Token]) -> _Assignment:
         scope, name = (where.upper(), rest) if dot else (scope, where)
         if not name and at + 1 < len(part):  # @@`name`
             name = part[at + 1].called
-    value = [t for t in part[at + 1 :] if t.key not in ("=", ":")]
+    value = [t for t in part[at + 1 :] if t.key not in ("=", ":=")]
     return _Assignment(name.lower(), scope, tuple(part), tuple(value))
 
 
@@ -100,7 +100,7 @@ def _judge(statement: Statement, each: _Assignment) -> Verdict:
         return "run"
     if name in _IGNORED:
         return "skip"
-    place = (statement.file, statement.line_of(each.tokens[0].start))
+    place = (statement.file, statement.line_of_token(each.tokens[0]))
     if each.scope in ("GLOBAL", "PERSIST", "PERSIST_ONLY"):
         raise syntax_error(*place, f"SET {each.scope} {name} reaches beyond this database")
     if name not in RUN and name != "names":

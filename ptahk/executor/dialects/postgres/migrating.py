@@ -9,26 +9,33 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
 
-from ptahk.errors import OperationFailed, Refused
 from ptahk.executor.dialects.postgres import revisions
-from ptahk.executor.dialects.postgres.revisions import Attempt, Failure
 from ptahk.executor.dialects.postgres.session import (
     CHECK_INTERVAL,
     ConnectionLost,
     Session,
     first_line,
 )
+from ptahk.executor.filerun import (
+    EndedTransaction,
+    Failure,
+    MigrationFailed,
+    Run,
+    refuse_changed,
+    requirement_not_met,
+    resume_refused,
+)
 from ptahk.migrations import rules, words
 from ptahk.migrations.history import RowState
 from ptahk.migrations.lexing.tokens import Statement
 from ptahk.migrations.model import Migration
-from ptahk.migrations.reading import statement_digest
+
+__all__ = ["MigrationFailed", "Run"]
 
 SETTLE_S: Final = 10.0
 _RESETS: Final = (
@@ -45,36 +52,6 @@ _SETTINGS: Final = (
     ("client_connection_check_interval", CHECK_INTERVAL),
 )
 _UNREPEATABLE: Final = frozenset({"PREPARE", "DECLARE", "LISTEN", "LOAD"})
-
-
-class MigrationFailed(OperationFailed):
-    """A statement of a file failed; ``state`` says what that proves of the file (C-11.13)."""
-
-    default_reason = "StatementFailed"
-
-    def __init__(self, migration: Migration, state: RowState, failure: Failure, place: str) -> None:
-        total = len(migration.statements)
-        super().__init__(
-            f"{place}: statement {failure.statement} of {total} failed: {failure.message}"
-        )
-        self.state = state
-        self.sqlstate = failure.code
-        self.file = migration.file
-        self.line = failure.line
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a sequence."""
-
-    attempt: Attempt
-    lock_timeout_s: float
-    """For files that say nothing themselves."""
-    intend: Callable[[int], None] = lambda done: None
-    """The ledger's own mark, within the transaction of the row's; called with the number of the
-    statement over all files."""
-    done: Callable[[int], None] = lambda done: None
-    """The ledger's progress, within the transaction that records it here."""
 
 
 def run(session: Session, migrations: Sequence[Migration], run_: Run) -> int:
@@ -98,27 +75,13 @@ def resume(session: Session, migration: Migration, run_: Run, done: int) -> int:
         something in its session that cannot be made again.
     """
     kept = revisions.applied_digests(session, run_.attempt.stream, migration)
-    now = [statement_digest(each) for each in migration.statements[:done]]
-    if len(kept) != done or len(now) != done or kept != now:
-        changed = next(
-            (n for n, (a, b) in enumerate(zip(kept, now, strict=False), 1) if a != b), len(now) + 1
-        )
-        raise _resume_refused(migration, f"statement {changed} is not the one that was applied")
+    refuse_changed(migration, kept, done)
     if migration.tx_mode != "none":
-        raise _resume_refused(migration, "the file is one transaction now, and was not")
+        raise resume_refused(migration, "the file is one transaction now, and was not")
     file = _File(session, migration, run_, 0)
     file.replayed = [each for each in migration.statements[:done] if _sets_session(migration, each)]
     file.run(done)
     return len(migration.statements) - done
-
-
-def _resume_refused(migration: Migration, why: str) -> Refused:
-    return Refused(
-        f"{migration.file}: version {migration.version} cannot be resumed: {why}",
-        reason="ResumeRefused",
-        hint="put the statements back as they were applied, or settle the run by hand: "
-        "ptahk acknowledge --operation ID --resolved or --abandon",
-    )
 
 
 def _sets_session(migration: Migration, statement: Statement) -> bool:
@@ -126,7 +89,7 @@ def _sets_session(migration: Migration, statement: Statement) -> bool:
     first = words.words(statement, 4)
     temporary = first[0] == "CREATE" and any(each in ("TEMP", "TEMPORARY") for each in first[1:])
     if first[0] in _UNREPEATABLE or temporary:
-        raise _resume_refused(
+        raise resume_refused(
             migration, f"'{' '.join(each for each in first if each)}' left something in its session"
         )
     return first[0] in ("SET", "RESET") and first[1:2] != ("LOCAL",)
@@ -174,7 +137,7 @@ class _File:
                     revisions.applied(session, self.attempt, migration)
         except ConnectionLost:
             raise
-        except (psycopg.Error, _Ended) as error:
+        except (psycopg.Error, EndedTransaction) as error:
             raise self._failed(error) from error
 
     def _require(self) -> None:
@@ -183,11 +146,7 @@ class _File:
             with self.session.snapshot():
                 found = self.session.read_alone(query)
             if not found or found[0][0] is not True:
-                raise Refused(
-                    f"{self.migration.file}: its precondition does not hold: {query}",
-                    reason="RequirementNotMet",
-                    hint="make it true, or take '-- ptahk:requires' out and plan again",
-                )
+                raise requirement_not_met(self.migration, query)
 
     def _timeout(self) -> float:
         own = self.migration.header.lock_timeout_s
@@ -238,7 +197,7 @@ class _File:
 
     def _still_inside(self) -> None:
         if not self.session.in_transaction:
-            raise _Ended("the statement ended the file's transaction")
+            raise EndedTransaction("the statement ended the file's transaction")
 
     def _by_units(self) -> None:
         for unit in rules.units(self.migration.statements, "none", "postgresql"):
@@ -288,13 +247,13 @@ class _File:
             raise
         self.applied = last
 
-    def _failed(self, error: psycopg.Error | _Ended) -> MigrationFailed:
+    def _failed(self, error: psycopg.Error | EndedTransaction) -> MigrationFailed:
         """Record what the error proves. A statement is atomic on PostgreSQL, unless it may commit
         within itself."""
         statement = self.migration.statements[self.current - 1]
         state: RowState = "partial" if self.applied else "failed"
         commits = self.marked and words.may_commit_inside(statement)
-        if commits or isinstance(error, _Ended):
+        if commits or isinstance(error, EndedTransaction):
             state = "unknown"
         line, column = statement.line, statement.column
         code = None
@@ -314,7 +273,3 @@ class _File:
         return MigrationFailed(
             self.migration, state, failure, f"{self.migration.file}:{line}:{column}"
         )
-
-
-class _Ended(Exception):
-    """A statement ended the transaction that it ran in: what it ended, only the database knows."""

@@ -7,45 +7,32 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ptahk import __version__
-from ptahk.errors import Refused
 from ptahk.executor.dialects.postgres.session import Session
-from ptahk.migrations.history import Row, RowKind, RowState
-from ptahk.migrations.model import Format, Migration
-from ptahk.migrations.plans import REPEATABLE
+from ptahk.executor.filerun import (
+    ROW_COLUMNS,
+    Attempt,
+    Failure,
+    key,
+    kind_of,
+    not_ours,
+    row_gone,
+    row_of,
+)
+from ptahk.migrations.history import Row, RowState
+from ptahk.migrations.model import Migration
 from ptahk.migrations.reading import statement_digest
 from ptahk.wire import revisionsql
 
-ERROR_BYTES_MAX: Final = 8 * 1024
+__all__ = ["Attempt", "Failure", "key"]
+
 ENTRY: Final = (
     "version", "kind", "state", "ordinal", "file", "description", "format", "total", "applied",
     "running", "claim", "error", "errorCode", "errorStatement", "errorLine", "durationMs",
     "verified", "startedAt", "finishedAt", "txMode",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """Who writes rows: one operation, for one approved sequence."""
-
-    stream: str
-    operation_id: str
-    number: int
-    sequence_digest: str
-    layout: Format
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What a row keeps of an error; the first of its attempt."""
-
-    message: str
-    code: str | None
-    statement: int
-    line: int
 
 
 @contextlib.contextmanager
@@ -81,18 +68,10 @@ def rows(session: Session, stream: str) -> list[Row]:
     if not present(session):
         return []
     found = session.query(
-        "SELECT version, kind, state, ordinal, file, checksum, token_digest, tx_mode, total,"
-        " applied, running, claim FROM ptahk.revisions WHERE stream = %s ORDER BY ordinal",
+        f"SELECT {ROW_COLUMNS} FROM ptahk.revisions WHERE stream = %s ORDER BY ordinal",
         (stream,),
     )
-    return [_row(values) for values in found]
-
-
-def _row(values: tuple[Any, ...]) -> Row:
-    version, kind, state, *rest = values
-    if kind == "repeatable":
-        version = version.removeprefix(REPEATABLE)
-    return Row(version, cast("RowKind", kind), cast("RowState", state), *rest)
+    return [row_of(values) for values in found]
 
 
 def entries(session: Session, stream: str) -> list[dict[str, Any]]:
@@ -150,18 +129,13 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
         )  # fmt: skip
 
 
-def key(migration: Migration) -> str:
-    """How a migration's row is found."""
-    return (REPEATABLE if migration.kind == "repeatable" else "") + migration.version
-
-
 def start(session: Session, attempt: Attempt, migration: Migration, *, done: int = 0) -> None:
     """Commit the ``running`` row.
 
     :param done: statements of an earlier attempt that a resume keeps.
     """
     digests = [statement_digest(each) for each in migration.statements[:done]]
-    kind = "repeatable" if migration.kind == "repeatable" else "executed"
+    kind = kind_of(migration)
     with recording(session):
         session.query(
             "INSERT INTO ptahk.revisions AS r (stream, version, ordinal, kind, state, description,"
@@ -197,12 +171,7 @@ def _mine(session: Session, attempt: Attempt, migration: Migration) -> None:
         (attempt.stream, key(migration)),
     )
     if not found or tuple(found[0]) != (attempt.operation_id, "running"):
-        raise Refused(
-            f"{migration.file}: version {migration.version} is not this operation's to run "
-            f"(operation={found[0][0] if found else None})",
-            reason="HistoryMoved",
-            hint="plan again",
-        )
+        raise not_ours(migration, found[0][0] if found else None)
 
 
 def intend(
@@ -243,14 +212,13 @@ def ended(
     session: Session, attempt: Attempt, migration: Migration, state: RowState, failure: Failure
 ) -> None:
     """Commit how the file ended short: ``failed``, ``partial`` or ``unknown``."""
-    kept = failure.message.encode()[:ERROR_BYTES_MAX].decode(errors="ignore")
     running = "running" if state == "unknown" else "NULL"
     with recording(session):
         _update(
             session, attempt, migration,
             f"state = %s, running = {running}, error = %s, error_code = %s, error_statement = %s,"
             " error_line = %s, finished_at = clock_timestamp()",
-            (state, kept, failure.code, failure.statement, failure.line),
+            (state, failure.kept, failure.code, failure.statement, failure.line),
         )  # fmt: skip
 
 
@@ -273,8 +241,4 @@ def _update(
         (*params, attempt.stream, key(migration), attempt.operation_id),
     )
     if len(found) != 1:
-        raise Refused(
-            f"{migration.file}: the row of version {migration.version} is gone or another's: "
-            "nothing more is sent",
-            reason="HistoryMoved",
-        )
+        raise row_gone(migration)

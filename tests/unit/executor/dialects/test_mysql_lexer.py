@@ -38,6 +38,9 @@ def test_versions() -> None:
         ("/*!40101 SET x */;\n/*!99999 no */;\nb;", ["/*!40101 SET x */", "b"]),
         ("/*M!999999\\- enable the sandbox mode */ \na;", ["a"]),
         ("\ufeffa;", ["a"]),
+        ("create procedure p() begin a; b; end; c", ["create procedure p() begin a; b; end", "c"]),
+        ("select \\N; a", ["select \\N", "a"]),
+        ("a\xa0b; c", ["a\xa0b", "c"]),
     ],
 )
 def test_statements(text: str, found: list[str]) -> None:
@@ -51,6 +54,17 @@ def test_what_only_one_make_reads() -> None:
     assert texts("/*!80000 a */; b", MARIADB) == ["b"]
 
 
+def test_of_an_executable_comment_only_the_code_is_kept() -> None:
+    text = "/*!50003 CREATE */ /*+ hint */ x'0;1' @@SESSION.a @`b` /*!1000 c */ 12"
+    (statement,) = split("f.sql", text, MYSQL)
+    assert statement.text == text
+    assert [(token.kind, token.key) for token in statement.tokens] == [
+        ("word", "CREATE"), ("plain", ""), ("variable", "@@SESSION.a"), ("variable", "@"),
+        ("name", "b"), ("number", "1000"), ("word", "C"), ("number", "12"),
+    ]  # fmt: skip
+    assert [text[token.at : token.end] for token in statement.tokens][-2:] == ["c", "12"]
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -59,6 +73,10 @@ def test_what_only_one_make_reads() -> None:
         ("a\0b", 1, "NUL"),
         ("a;\n\\! ls", 2, "command of the client"),
         ("\ndelimiter \\x\n", 2, "backslash"),
+        ("a;\n\nsystem ls", 3, "command of the client"),
+        ("a;\n/*!40000 b; c */", 2, "executable comment holds the terminator"),
+        ("a;\n/*!40000 b /*!40000 c */; d", 2, "executable comment holds the terminator"),
+        ("a;\ncreate procedure p() begin b;", 2, "no END"),
     ],
 )
 def test_what_cannot_be_split(text: str, line: int, words: str) -> None:
