@@ -430,6 +430,7 @@ def altered(plural: str, name: str, spec: dict[str, Any] | None) -> Any:
             done = place.api.call("PATCH", path, {"spec": spec}, kind=MERGE)
         assert done.status == 200, done.message
         yield
+        place.api.call("DELETE", path)  # with whatever was put into it
         install_policies(place.plane)
 
     return standing

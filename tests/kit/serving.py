@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
@@ -28,7 +30,7 @@ GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{COORDINATION}")
 NO_IMAGE = "ptahk.example/executor@sha256:" + "0" * 64
 TOLD_MAX = 60
 """Lines of a replica's log that a failing test shows."""
-PROBE_S = 1.0
+PROBE_S = 2.0
 LEASE = "6s"
 """Of the leader: short, so that a dead one is not waited for long."""
 
@@ -56,6 +58,8 @@ class Served:
     lease: str = LEASE
     process: subprocess.Popen[bytes] = field(init=False)
     _ports: dict[str, int] = field(default_factory=dict)
+    _answered_s: float = field(default=-math.inf)
+    """When it last said that it is ready."""
 
     def __post_init__(self) -> None:
         kubeconfig = self.kubeconfig or self.cluster.kubeconfig(IDENTITY, GROUPS)
@@ -101,8 +105,14 @@ class Served:
         return self._ports.get(of)
 
     def answers(self) -> bool:
-        """Whether it lives and is ready, as a Service would want to know."""
-        return self.process.poll() is None and self.get("/readyz", PROBE_S)[0] == 200
+        """Whether it lives and was ready a moment ago, as a Service would want to know."""
+        if self.process.poll() is not None:
+            return False
+        if time.monotonic() - self._answered_s > PROBE_S:
+            if self.get("/readyz", PROBE_S)[0] != 200:
+                return False
+            self._answered_s = time.monotonic()
+        return True
 
     def get(self, path: str, timeout_s: float = 10.0) -> tuple[int, str]:
         """Status and body of one of its pages; 0 where it does not answer."""
