@@ -19,8 +19,9 @@ from ptahk.backends.kube import pod
 from ptahk.backends.system import SystemClock
 from ptahk.engine.ports import Document, Key
 from ptahk.serve.webhook import PATH, Guard, Webhook
+from tests.kit.gate import Issued
 from tests.kit.reviews import Recorded, recorded, review_of
-from tests.kit.ward import Counted, Issued
+from tests.kit.ward import Counted
 
 RATE = 100
 CLIENTS = 8

@@ -20,9 +20,9 @@ from pathlib import Path
 from benchmarks._report import Row
 from ptahk.engine.model.resource import SCHEMA
 from tests.kit import clusters, podbed, servers, servingbed
-from tests.kit.controlplane import Cluster
+from tests.kit.gate import Gate, guarded
 from tests.kit.rawapi import resources
-from tests.kit.serving import NO_IMAGE, Served, install
+from tests.kit.serving import NO_IMAGE, Served
 from tests.kit.waiting import until
 
 SIZES = (100, 1000)
@@ -67,8 +67,8 @@ class Many:
 
 
 @contextmanager
-def _served(plane: Cluster, folder: Path, image: str = NO_IMAGE) -> Iterator[Served]:
-    served = Served(plane, folder / "serve.log", image=image, lease=LEASE)
+def _served(gate: Gate, folder: Path, image: str = NO_IMAGE) -> Iterator[Served]:
+    served = Served(gate.api.cluster, folder / "serve.log", gate, image=image, lease=LEASE)
     try:
         yield served
     finally:
@@ -79,16 +79,16 @@ def _served(plane: Cluster, folder: Path, image: str = NO_IMAGE) -> Iterator[Ser
 def _many(run: servers.Run, size: int) -> Many:
     plane = clusters.own(run)
     try:
-        install(plane)
-        with tempfile.TemporaryDirectory(prefix="ptahk-bench-") as name:
+        with tempfile.TemporaryDirectory(prefix="ptahk-bench-") as name, ExitStack() as stack:
             folder = Path(name)
+            gate = stack.enter_context(guarded(plane, folder))
             bed = servingbed.make(plane)
             for number in range(size):
                 bed.make(f"db{number}", suspend=True, interval="0")
-            with _served(plane, folder) as served:  # the first look writes each status
+            with _served(gate, folder) as served:  # the first look writes each status
                 until(lambda: _seen(served) >= size, "every resource", LIMIT_S)
             began = time.perf_counter()
-            with _served(plane, folder) as served:
+            with _served(gate, folder) as served:
                 until(lambda: _seen(served) >= size, "every resource", LIMIT_S)
                 start_s = time.perf_counter() - began
                 return Many(start_s, _memory(served), _events(served, bed, size))
@@ -138,11 +138,11 @@ def _cold(run: servers.Run, version: int) -> float:
     """Seconds from the start of a manager and the creation of 20 resources until all are Ready."""
     town = clusters.own_with_node(run)
     try:
-        install(town.plane)
         with tempfile.TemporaryDirectory(prefix="ptahk-bench-") as name, ExitStack() as stack:
+            gate = stack.enter_context(guarded(town.plane, Path(name)))
             beds = [stack.enter_context(podbed.bed(town, run, version)) for _ in range(COLD)]
             began = time.perf_counter()
-            stack.enter_context(_served(town.plane, Path(name), town.images["executor"]))
+            stack.enter_context(_served(gate, Path(name), town.images["executor"]))
             for bed in beds:
                 bed.make()
             for bed in beds:

@@ -23,7 +23,6 @@ from ptahk.engine.ports import (
     Clock,
     Document,
     Entropy,
-    NothingMissing,
     Objects,
     Ports,
     Recorder,
@@ -325,8 +324,6 @@ class Cluster:
     """Longest request of a pass, in seconds."""
     election_call_s: float
     """Longest request of the election."""
-    unguarded: bool
-    """Dispatch though nothing guards operation Pods."""
     default_tolerations: tuple[int, int] | None = (300, 300)
     """Seconds of not-ready and unreachable, as the API server adds them; None: it adds none."""
     plugins: frozenset[str] = frozenset()
@@ -412,8 +409,6 @@ def _admission(cluster: Cluster, over: Client, declared: Declared) -> Admission:
     from ptahk.backends.kube.pod import PodSettings
     from ptahk.backends.kube.surroundings import KubeSurroundings
 
-    if cluster.unguarded:
-        return NothingMissing()
     return KubeAdmission(
         over,
         cluster.coordination_namespace,

@@ -110,9 +110,6 @@ class Replica:
         str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")
     ] = None
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every pass.")] = False
-    unguarded_apply: Annotated[
-        bool, typer.Option("--unguarded-apply", hidden=True, help="For tests only.")
-    ] = False
 
 
 @grouped
@@ -140,7 +137,6 @@ def serve(told: Replica) -> int:
         told.image_pull_policy,
         call_s=min(10.0, times.call_s),
         election_call_s=times.retry_s,
-        unguarded=told.unguarded_apply,
         default_tolerations=tolerations,
         plugins=parse_plugins(told.admission_plugin or []),
         certificates=told.webhook_certificates,

@@ -16,10 +16,11 @@ from tests.kit.apiproxy import ApiProxy
 from tests.kit.clusterfixtures import create_namespace
 from tests.kit.clusters import PodCluster
 from tests.kit.controlplane import Cluster
+from tests.kit.gate import Gate, guarded
 from tests.kit.podbed import Start
 from tests.kit.presence import present
 from tests.kit.rawapi import ADMINISTRATORS, RawApi, install_crds
-from tests.kit.serving import Served, install
+from tests.kit.serving import Served
 from tests.kit.theatre import Theatre
 
 
@@ -48,19 +49,25 @@ def bed(served: Cluster, namespace: str, tmp_path: Path) -> Iterator[Bed]:
 def town(server_run: servers.Run) -> Iterator[PodCluster]:
     """A cluster with a node for one module alone: a manager works on every namespace."""
     made = present(lambda: clusters.own_with_node(server_run))
-    install(made.plane)
     yield made
     clusters.end(made.own_plane)
 
 
+@pytest.fixture(scope="module")
+def gate(town: PodCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """The guard of that cluster, in force as soon as a replica is ready."""
+    with guarded(town.plane, tmp_path_factory.mktemp("gate")) as made:
+        yield made
+
+
 @pytest.fixture
-def start(town: PodCluster, tmp_path: Path) -> Iterator[Start]:
+def start(town: PodCluster, gate: Gate, tmp_path: Path) -> Iterator[Start]:
     """Starts replicas of ``ptahk serve`` there, which end with the test."""
     made: list[Served] = []
 
     def starting(**more: Any) -> Served:
         log = tmp_path / f"serve-{len(made)}.log"
-        made.append(Served(town.plane, log, **{"image": town.images["executor"], **more}))
+        made.append(Served(town.plane, log, gate, **{"image": town.images["executor"], **more}))
         return made[-1]
 
     yield starting

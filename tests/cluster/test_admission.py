@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from ptahk.backends.kube import policy
 from tests.kit import clusters, servers
 from tests.kit.loopback import Loopback, Reply, Request, loopback
 from tests.kit.podschema import changed_pods, schemas
+from tests.kit.policybed import MERGE, install_policies
 from tests.kit.presence import present
 from tests.kit.reviews import judged
-from tests.kit.servingbed import Bed
+from tests.kit.servingbed import Bed, pod_of
 from tests.kit.waiting import until
 from tests.kit.ward import Ward, again, ward
 
@@ -134,7 +136,7 @@ def test_what_a_claim_asked_for_is_admitted(
 ) -> None:
     bed = place.bed()
     job = place.dispatched(bed, **shape(place, bed))
-    made = place.send(place.pod(job))
+    made = place.send(pod_of(job))
     assert made.status == 201, made.message
     assert place.told.verdicts["Pod", "Allowed"] > 0
 
@@ -145,7 +147,7 @@ def test_what_a_claim_asked_for_is_admitted_with_all_of_it_at_once(place: Ward) 
     for shape in TOGETHER:
         execution |= shape(place, bed)
     job = place.dispatched(bed, **execution)
-    made = place.send(place.pod(job))
+    made = place.send(pod_of(job))
     assert made.status == 201, made.message
     spec = made.document["spec"]
     assert spec["overhead"] and spec["priority"] == 1000 and len(spec["tolerations"]) == 4
@@ -167,7 +169,7 @@ def refused(place: Ward, document: dict[str, Any], *words: str) -> None:
 def test_pods_that_no_job_owns_are_refused(place: Ward) -> None:
     bed = place.bed()
     job = place.dispatched(bed)
-    owned = place.pod(job)
+    owned = pod_of(job)
     stranger = json.loads(json.dumps(owned))
     del stranger["metadata"]["ownerReferences"]
     refused(place, stranger, "NotAsked", "no Job owns it")
@@ -194,8 +196,8 @@ def test_jobs_that_no_claim_asked_for_are_refused(place: Ward) -> None:
     refused(place, forged, "NotAsked", "no active operation")
     orphan = again(job)
     del orphan["metadata"]["ownerReferences"]
-    refused(place, orphan, "NotAsked", "no resource of ptahk owns it")
-    pod = place.pod(job)
+    assert "the one owner must be the resource" in place.try_(orphan).message, "by a policy"
+    pod = pod_of(job)
     place.status(bed, name, None)
     refused(place, again(job), "NotAsked", "no active operation")
     refused(place, pod, "NotAsked", "no active operation")
@@ -218,10 +220,10 @@ def test_a_pod_under_other_limits_than_the_snapshots_is_refused(place: Ward) -> 
     limit_range(place, bed)
 
     def answer() -> bool:
-        return "Changed" in place.try_(place.pod(job)).message
+        return "Changed" in place.try_(pod_of(job)).message
 
     until(answer, "the API server to see the LimitRange")
-    refused(place, place.pod(job), "Changed", "resources")
+    refused(place, pod_of(job), "Changed", "resources")
 
 
 def test_every_field_of_the_pod_schema_is_refused_when_it_changes(place: Ward) -> None:
@@ -229,7 +231,7 @@ def test_every_field_of_the_pod_schema_is_refused_when_it_changes(place: Ward) -
     bed = place.bed()
     job = place.dispatched(bed, **limit_range(place, bed))
     name = job["metadata"]["ownerReferences"][0]["name"]
-    pod, resource = place.try_(place.pod(job)).document, bed.stored(name)
+    pod, resource = place.try_(pod_of(job)).document, bed.stored(name)
     assert judged(pod, job, resource) is None
     known = schemas(place.api.call("GET", "/openapi/v3/api/v1").document)
     count = 0
@@ -310,7 +312,7 @@ def mutating(place: Ward, bed: Bed, plural: str, group: str) -> Iterator[list[di
 
 def test_pods_that_a_mutating_webhook_changed_are_refused(place: Ward) -> None:
     bed = place.bed()
-    pod = place.pod(place.dispatched(bed))
+    pod = pod_of(place.dispatched(bed))
     with mutating(place, bed, "pods", "") as patch:
         until(lambda: place.try_(pod).status == 201, "the webhook without a patch")
         patch[:] = PATCHES["annotation"][0]
@@ -327,14 +329,22 @@ def test_pods_that_a_mutating_webhook_changed_are_refused(place: Ward) -> None:
 def test_a_job_that_a_mutating_webhook_changed_is_refused(place: Ward) -> None:
     bed = place.bed()
     with mutating(place, bed, "jobs", "batch") as patch:
-        patch[:] = [{"op": "replace", "path": "/spec/suspend", "value": True}]
+        # What a policy refuses too would never come to the webhook.
+        value = {"disk": "slow"}
+        patch[:] = [{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": value}]
         other = {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": "other", "namespace": bed.namespace},
             "spec": {"template": {"spec": {**POD["spec"], "restartPolicy": "Never"}}},
         }
-        until(lambda: place.try_(other).document["spec"].get("suspend"), "the webhook to be seen")
+        path = f"/apis/batch/v1/namespaces/{bed.namespace}/jobs"
+
+        def changed() -> Any:
+            made = place.api.call("POST", path, other, dryRun="All").document
+            return made["spec"]["template"]["spec"].get("nodeSelector")
+
+        until(changed, "the webhook to be seen")
         bed.make("db")
         before = place.told.verdicts["Job", "Changed"]
         place.steps(place.ports(), bed.namespace, "db", "ConfirmJob")
@@ -408,27 +418,65 @@ OUTAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
-def test_nothing_is_dispatched_while_the_guard_is_not_in_force(place: Ward, outage: str) -> None:
-    """And other workloads run; and work goes on by itself once it is back."""
-    bed = place.bed()
-    pod = place.pod(place.dispatched(bed))
-    until(lambda: place.proof().missing() is None, "the guard in force")
-    bed.make("held")
+def altered(plural: str, name: str, spec: dict[str, Any] | None) -> Any:
+    """A policy or a binding with these fields of its spec changed; None: without it."""
+
+    @contextmanager
+    def standing(place: Ward) -> Iterator[None]:
+        path = f"/apis/{policy.API}/{plural}/{name}"
+        if spec is None:
+            done = place.api.call("DELETE", path)
+        else:
+            done = place.api.call("PATCH", path, {"spec": spec}, kind=MERGE)
+        assert done.status == 200, done.message
+        try:
+            yield
+        finally:
+            place.api.call("DELETE", path)  # with whatever was put into it
+            install_policies(place.plane)
+
+    return standing
+
+
+POLICIES, BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+NEVER = {"name": "ours", "expression": "false"}
+HOLES: dict[str, tuple[Any, str]] = {
+    "unruled": (altered(POLICIES, "ptahk-job-create", None), "not in force"),
+    "repealed": (altered(POLICIES, "ptahk-status", None), "Policy ptahk-status is not in"),
+    "unbound": (altered(BINDINGS, "ptahk-pod", None), "Binding ptahk-pod is not in"),
+    "audited": (
+        altered(BINDINGS, "ptahk-plan", {"validationActions": ["Audit"]}),
+        "Binding ptahk-plan is not as",
+    ),
+    "elsewhere": (
+        altered(BINDINGS, "ptahk-bundle", {"matchResources": {"namespaceSelector": {
+            "matchLabels": {"guarded": "yes"}}}}),
+        "Binding ptahk-bundle is not as",
+    ),
+    "hollow": (
+        altered(POLICIES, "ptahk-pod-connect", {"matchConditions": [NEVER]}),
+        "Policy ptahk-pod-connect is not as",
+    ),
+    "lenient": (
+        altered(POLICIES, "ptahk-approval", {"failurePolicy": "Ignore"}),
+        "Policy ptahk-approval is not as",
+    ),
+}  # fmt: skip
+
+
+def held(place: Ward, bed: Bed) -> None:
+    """A resource whose operation would be dispatched now is Blocked, and nothing of it is made."""
+    taken = place.steps(place.ports(guarded=True), bed.namespace, "held", "DispatchJob")
+    assert "DispatchJob" not in taken and "WriteClaim" not in taken, taken
+    status = bed.stored("held")["status"]
+    assert status["phase"] == "Blocked" and status["nextStep"]
+    reasons = {item["reason"] for item in status["conditions"]}
+    assert "NoAdmission" in reasons
+    assert [job for job in bed.jobs() if "held" in json.dumps(job["metadata"])] == []
+
+
+def goes_on(place: Ward, bed: Bed) -> None:
     ports = place.ports(guarded=True)
-    with OUTAGES[outage](place):
-        until(lambda: place.proof().missing() is not None, "the outage to be seen")
-        if outage not in ("absent", "friendly"):
-            assert place.try_(pod).status in (403, 500)
-        other = {**POD, "metadata": {"name": "other", "namespace": bed.namespace}}
-        assert place.try_(other).status == 201
-        taken = place.steps(ports, bed.namespace, "held", "DispatchJob")
-        assert "DispatchJob" not in taken and "WriteClaim" not in taken, taken
-        status = bed.stored("held")["status"]
-        assert status["phase"] == "Blocked" and status["nextStep"]
-        reasons = {item["reason"] for item in status["conditions"]}
-        assert "NoAdmission" in reasons
-        assert [job for job in bed.jobs() if "held" in json.dumps(job["metadata"])] == []
     until(lambda: place.proof().missing() is None, "the guard in force again")
     until(
         lambda: "DispatchJob" in place.steps(ports, bed.namespace, "held", "DispatchJob"),
@@ -436,12 +484,46 @@ def test_nothing_is_dispatched_while_the_guard_is_not_in_force(place: Ward, outa
     )
 
 
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_nothing_is_dispatched_while_the_guard_is_not_in_force(place: Ward, outage: str) -> None:
+    """And other workloads run; and work goes on by itself once it is back."""
+    bed = place.bed()
+    pod = pod_of(place.dispatched(bed))
+    until(lambda: place.proof().missing() is None, "the guard in force")
+    bed.make("held")
+    with OUTAGES[outage](place):
+        until(lambda: place.proof().missing() is not None, "the outage to be seen")
+        if outage not in ("absent", "friendly"):
+            assert place.try_(pod).status in (403, 500)
+        other = {**POD, "metadata": {"name": "other", "namespace": bed.namespace}}
+        assert place.try_(other).status == 201
+        held(place, bed)
+    goes_on(place, bed)
+
+
+@pytest.mark.parametrize("hole", HOLES)
+def test_nothing_is_dispatched_while_a_policy_is_not_in_force(place: Ward, hole: str) -> None:
+    """C-12.4: the second layer counts as much as the first, which stands meanwhile."""
+    bed = place.bed()
+    until(lambda: place.proof().missing() is None, "the guard in force")
+    bed.make("held")
+    standing, words = HOLES[hole]
+    known = place.proof()
+    assert known.missing() is None
+    with standing(place):
+        # An API server goes by a policy for up to a second after it is gone.
+        until(lambda: words in (place.proof().missing() or ""), "the hole to be seen")
+        until(lambda: words in (known.missing() or ""), "who knew it good to see it")
+        held(place, bed)
+    goes_on(place, bed)
+
+
 def test_the_pod_of_a_dispatched_claim_waits_out_an_outage(place: Ward) -> None:
     bed = place.bed()
     job = place.dispatched(bed)
     name = job["metadata"]["ownerReferences"][0]["name"]
     with silent(place):
-        assert place.try_(place.pod(job)).status == 500
+        assert place.try_(pod_of(job)).status == 500
         claim = bed.claim(name)
         assert claim["dispatchStarted"] is True
-    until(lambda: place.try_(place.pod(job)).status == 201, "its Pod")
+    until(lambda: place.try_(pod_of(job)).status == 201, "its Pod")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kit import clusters, helm, podbed, relay, servers
+from tests.kit import certmanager, clusters, helm, podbed, relay, servers
 from tests.kit.clusters import PodCluster
 from tests.kit.presence import present
 from tests.kit.rawapi import RawApi, install_crds
@@ -26,6 +29,14 @@ KINDS = (
     "validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings,"
     "validatingwebhookconfigurations"
 )
+PLAIN = {
+    "containers": [{"name": "c", "image": "x", "securityContext": {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}],
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+}  # fmt: skip
+REFUSED = 'webhook "operations.ptahk.dev" denied the request'
+MORE = podbed.DECLARED + "CREATE TABLE app.more (id int);"
+LAST = MORE.replace("app.items (id int)", "app.items (id int, more int)")
 
 
 @dataclass
@@ -53,6 +64,30 @@ class Place:
             if "deletionTimestamp" not in item["metadata"]
         ]  # fmt: skip
 
+    def waits(self) -> bool:
+        """Whether an uninstall was told once that something is not accounted for."""
+        selector = "--selector=app.kubernetes.io/component=uninstall"
+        told = self.town.plane.kubectl(
+            "get", "pods", f"--namespace={COORDINATION}", selector, "--output=json"
+        )
+        return any(item["status"].get("phase") == "Failed" for item in json.loads(told)["items"])
+
+    def asked(self) -> str:
+        """What a review says of a Pod that pretends to be an operation's; nothing is stored."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "ptahk-op-none", "namespace": COORDINATION},
+            "spec": PLAIN,
+        }
+        path = f"/api/v1/namespaces/{COORDINATION}/pods"
+        return RawApi(self.town.plane).call("POST", path, document, dryRun="All").message
+
+    def served(self) -> set[str]:
+        """The certificates that the replicas show, PEM."""
+        addresses = [item["status"]["podIP"] for item in self.pods()]
+        return {ssl.get_server_certificate((address, 9443), timeout=10) for address in addresses}
+
     def left(self) -> list[str]:
         """What carries the chart's label in the whole cluster."""
         told = self.town.plane.kubectl(
@@ -66,6 +101,10 @@ def place(server_run: servers.Run, tmp_path_factory: pytest.TempPathFactory) -> 
     present(functools.partial(helm.program, "4"))
     town = present(lambda: clusters.own_with_node(server_run))
     install_crds(town.plane)
+    town.plane.kubectl("create", "namespace", COORDINATION)
+    town.plane.kubectl(
+        "label", "namespace", COORDINATION, "pod-security.kubernetes.io/enforce=restricted"
+    )
     with relay.api_server(town) as (address, port):
         values = tmp_path_factory.mktemp("values") / "values.json"
         told = {
@@ -90,16 +129,27 @@ def bed(place: Place, server_run: servers.Run, postgres_version: int) -> Iterato
 
 
 def test_from_install_to_removal(place: Place, bed: podbed.Bed) -> None:
-    place.town.plane.kubectl("create", "namespace", COORDINATION)
-    place.town.plane.kubectl(
-        "label", "namespace", COORDINATION, "pod-security.kubernetes.io/enforce=restricted"
-    )
     place.install("install", *WAIT)
     assert len(place.pods()) == 2
     used(place, bed)
     second(place)
     upgraded(place, bed)
+    kept(place, bed)
     removed(place, bed)
+
+
+def test_with_cert_manager(place: Place, bed: podbed.Bed, tmp_path: Path) -> None:
+    """Its part is played by the test; the Secret comes to the replicas by the kubelet."""
+    certmanager.install_kinds(place.town.plane)
+    issuer = certmanager.CertManager(place.town.plane, tmp_path, COORDINATION)
+    place.install("install", "--set=certManager.enabled=true")
+    issuer.issue()
+    rollout = ("rollout", "status", "deployment/ptahk-manager", "--timeout=6m")
+    place.town.plane.kubectl(*rollout, f"--namespace={COORDINATION}")
+    used(place, bed)
+    rotated(place, issuer)
+    mistrusted(place, issuer, bed)
+    waited_for(place, bed)
 
 
 def used(place: Place, bed: podbed.Bed) -> None:
@@ -133,6 +183,83 @@ def upgraded(place: Place, bed: podbed.Bed) -> None:
     place.install("upgrade", "--set=manager.workers=3", *WAIT)
     until(lambda: not before & {item["metadata"]["uid"] for item in place.pods()}, "new Pods", 240)
     assert bed.exists() and bed.status()["lastPlan"]
+
+
+@contextlib.contextmanager
+def applying(bed: podbed.Bed, text: str) -> Iterator[dict[str, Any]]:
+    """An Apply whose statement waits while the block runs; its claim."""
+    with bed.database.connect() as holding, holding.transaction():
+        holding.execute("LOCK TABLE app.items IN ACCESS SHARE MODE")
+        bed.change(desired={"inline": text}, policy={"lockTimeout": "10m"})
+        until(lambda: bed.claim().get("type") == "Apply" and bed.waits(), "the Apply", 240)
+        yield bed.claim()
+
+
+def kept(place: Place, bed: podbed.Bed) -> None:
+    """An uninstall that has no more time while an Apply runs removes nothing."""
+    before = place.left()
+    with applying(bed, LAST) as claim:
+        with pytest.raises(helm.HelmFailed):
+            place.helm("uninstall", "ptahk", "--wait", "--timeout=40s")
+        assert place.waits()
+        assert set(before) <= set(place.left()) and len(place.pods()) == 2
+        assert bed.claim()["operationId"] == claim["operationId"] and bed.lease()
+    bed.ready()
+    assert bed.history()[-2]["settled"]["type"] == "Succeeded"
+
+
+def waited_for(place: Place, bed: podbed.Bed) -> None:
+    """An uninstall waits until an Apply is accounted for, and orphans nothing."""
+    with ThreadPoolExecutor(1) as pool:
+        with applying(bed, LAST) as claim:
+            uninstall = pool.submit(place.helm, "uninstall", "ptahk", *WAIT)
+            until(place.waits, "the uninstall to be told to wait", 120)
+            assert not uninstall.done() and len(place.pods()) == 2
+            assert bed.claim()["operationId"] == claim["operationId"] and bed.lease()
+        uninstall.result(400)
+    assert place.left() == [] and place.pods() == []
+    status = bed.status()
+    assert not bed.claim() and bed.lease() is None
+    assert "pendingObservation" not in status and "pendingLockRelease" not in status
+    apply, proof = status["history"][-2:]
+    assert (apply["operationId"], proof["type"]) == (claim["operationId"], "Prove")
+    assert apply["settled"]["type"] == "Succeeded"
+    assert {state for _, state in bed.ledger()} == {"finished"}
+
+
+def remounted(place: Place) -> None:
+    """Have the kubelet look at the Secret now: it looks at a Pod that changes."""
+    for item in place.pods():
+        name = f"pod/{item['metadata']['name']}"
+        place.town.plane.kubectl(
+            "annotate", name, f"--namespace={COORDINATION}", "--overwrite", "tests/look=now"
+        )
+
+
+def rotated(place: Place, issuer: certmanager.CertManager) -> None:
+    """A certificate of the same CA follows: every review meanwhile is answered."""
+    before = place.served()
+    assert len(before) == 1
+    issuer.issue()
+    remounted(place)
+
+    def followed() -> bool:
+        assert REFUSED in place.asked()
+        return len(place.served()) == 1 and before.isdisjoint(place.served())
+
+    until(followed, "the replicas to show what was issued", 240)
+
+
+def mistrusted(place: Place, issuer: certmanager.CertManager, bed: podbed.Bed) -> None:
+    """One of another CA: until the replicas have it nothing is admitted; then work goes on."""
+    issuer.another_authority()
+    issuer.issue()
+    until(lambda: "failed calling webhook" in place.asked(), "the API server to trust no replica")
+    bed.change(desired={"inline": MORE})
+    remounted(place)
+    until(lambda: REFUSED in place.asked(), "the replicas to be trusted again", 240)
+    bed.ready()
+    assert bed.tables() == ["items", "more", "orders"]
 
 
 def removed(place: Place, bed: podbed.Bed) -> None:

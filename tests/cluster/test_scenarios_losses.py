@@ -1,154 +1,295 @@
-"""Everything of an Apply that a cluster can lose, while its statement runs: the ledger decides."""
+"""Everything of an Apply that a cluster can lose, at every step of it: the ledger decides.
+
+Each step has a resource and a database of its own. The leader is held at that step; something is
+lost; then the leader goes on. ``steps.txt`` names the steps; each is in one group here:
+
+- ``EARLY``: there is no Job yet, so neither container, Pod nor Job can be lost, and nobody makes a
+  second Pod of a Job that does not exist.
+- ``RUNNING``: the Apply's statement waits for a lock meanwhile.
+- ``AFTER``: the Apply's Pod has ended. Job and Pod can still be lost; there is no container.
+- ``PROVING``: the proof's Pod waits for a lock meanwhile.
+- ``PROVEN``: the proof's Pod has ended.
+
+The kubelet is lost under all of them at once. The default run loses at each step one more thing,
+and everything at the statement; with a budget everything everywhere.
+"""
 
 from __future__ import annotations
 
-import json
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.kit import node
-from tests.kit.podbed import Bed, Start
+from tests.kit.budget import scaled
+from tests.kit.rawapi import Answered
+from tests.kit.servingbed import job_controller, pod_of
+from tests.kit.theatre import (
+    ARRIVAL_S,
+    RENEWAL,
+    STATEMENT,
+    Standing,
+    Theatre,
+    accounted,
+    jobs_of,
+    kept,
+    one_job_a_claim,
+)
 from tests.kit.waiting import until
 
-BEFORE = "CREATE TABLE app.orders (id int);"
-AFTER = "CREATE SCHEMA app; CREATE TABLE app.orders (id int, more int);"
+EARLY = (
+    "Apply WriteClaim", "Apply AcquireLease", "Apply CopyEpoch", "Apply PersistSnapshot",
+    "Apply ConsumeApproval", "Apply DispatchMark",
+)  # fmt: skip
+UNSEEN = ("Apply CreateJob", "Apply ConfirmJob")
+"""No Pod of the claim is recorded yet: a second one is not told from the first."""
+RUNNING = (*UNSEEN, "Apply RecordPods", RENEWAL, STATEMENT)
+AFTER = (
+    "Apply Settle", "Apply SetJobTtl", "Apply ClearClaim", "Prove WriteClaim",
+    "Prove PersistSnapshot", "Prove DispatchMark",
+)  # fmt: skip
+PROVING = ("Prove CreateJob", "Prove ConfirmJob")
+PROVEN = (
+    "Prove Publish-bytes", "Prove Publish-plan", "Prove Settle", "Prove SetJobTtl",
+    "Prove ClearClaim", "Prove ClearRelease", "Prove ReleaseLease",
+)  # fmt: skip
+MARK = "Apply DispatchMark"
+"""Whoever marked makes the Job at once or never, so a mark that is held is an Apply that was not
+started, and another one follows (C-3.2)."""
+DEADLINES_S = {RENEWAL: 120, "Apply CreateJob": 60, MARK: 30}
+"""A Lease is renewed, and a Job that was never confirmed is given up, after times made of it."""
+DEADLINE_S = 240
+LEASE = "60s"
+"""Of the leader, whom nothing is to cost the lead here."""
 
 
-def apply_job(bed: Bed) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        bed.kubectl("get", "job", bed.claim()["jobName"], "--output=json")
-    )
+def stored_job(made: Standing) -> dict[str, Any]:
+    """The Job that runs at this step, or ran last."""
+    operation = "prove" if made.step in PROVING + PROVEN else "apply"
+    found = jobs_of(made.bed, operation)
+    return max(found, key=lambda item: str(item["metadata"]["creationTimestamp"]))
+
+
+def pods(made: Standing) -> list[dict[str, Any]]:
+    path = f"/api/v1/namespaces/{made.bed.namespace}/pods"
+    selector = f"job-name={stored_job(made)['metadata']['name']}"
+    found: list[dict[str, Any]] = made.bed.api.call("GET", path, labelSelector=selector).document[
+        "items"
+    ]
     return found
 
 
-def apply_pod(bed: Bed) -> dict[str, Any]:
-    selector = f"--selector=job-name={bed.claim()['jobName']}"
-    (found,) = json.loads(bed.kubectl("get", "pods", selector, "--output=json"))["items"]
-    assert isinstance(found, dict)
-    return found
-
-
-def kill_container(bed: Bed) -> None:
+def kill_container(made: Standing) -> None:
     """SIGKILL of the container's first process, and with it of all the others."""
-    (status,) = apply_pod(bed)["status"]["containerStatuses"]
+    (pod,) = pods(made)
+    (status,) = pod["status"]["containerStatuses"]
     container = status["containerID"].rpartition("/")[2]
-    node.ctr(bed.town.own_plane, "tasks", "kill", "--signal", signal.SIGKILL.name, container)
+    node.ctr(made.bed.town.own_plane, "tasks", "kill", "--signal", signal.SIGKILL.name, container)
 
 
-def delete_pod(bed: Bed) -> None:
-    bed.kubectl("delete", "pod", apply_pod(bed)["metadata"]["name"], "--wait=false")
+def delete_pod(made: Standing) -> None:
+    (pod,) = pods(made)
+    made.bed.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
 
 
-def delete_job(bed: Bed) -> None:
-    bed.kubectl("delete", "job", bed.claim()["jobName"], "--wait=false")
+def delete_job(made: Standing) -> None:
+    made.bed.kubectl("delete", "job", stored_job(made)["metadata"]["name"], "--wait=false")
 
 
-def second_pod(bed: Bed) -> None:
-    """A Pod of the same Job, which no label tells, and which does what the first one does."""
-    job = apply_job(bed)
-    owner = {
-        "apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"], "controller": True,
-    }  # fmt: skip
-    template = job["spec"]["template"]
-    annotations = template["metadata"].get("annotations") or {}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "second", "annotations": annotations, "ownerReferences": [owner]},
-        "spec": template["spec"],
-    }
-    bed.kubectl("create", "--filename=-", stdin=json.dumps(document))
+def second(made: Standing, job: dict[str, Any]) -> Answered:
+    """A Pod of the same owner, which is in everything what the Job controller would make.
+
+    By its identity too. A policy keeps everybody else from taking the first one's owner, labels or
+    finalizers off, so a Job controller that makes two is what is left.
+    """
+    path = f"/api/v1/namespaces/{made.bed.namespace}/pods"
+    return job_controller(made.bed.town.plane).call("POST", path, pod_of(job))
 
 
-def nothing(bed: Bed) -> None:
-    """It lost its kubelet, and has it back."""
+def second_pod(made: Standing) -> None:
+    answer = second(made, stored_job(made))
+    if made.step in UNSEEN + PROVING:
+        assert answer.status == 201, answer.message
+    else:
+        assert answer.status == 403 and "NotAsked" in answer.message, (made.step, answer.message)
 
 
-LOSSES: dict[str, Callable[[Bed], None]] = {
-    "kubelet": nothing,
+LOSSES: dict[str, Callable[[Standing], None]] = {
     "container": kill_container,
     "pod": delete_pod,
     "job": delete_job,
     "second": second_pod,
 }
+LEFT = ("pod", "job")
+"""What is there to be lost once the container has ended."""
 
 
-@pytest.fixture
-def held(beds: Callable[[], Bed]) -> Iterator[dict[str, tuple[Bed, ExitStack]]]:
-    """A database for each loss, with a lock that keeps its Apply waiting."""
-    with ExitStack() as every:
-        made = {}
-        for loss in LOSSES:
-            bed, locks = beds(), every.enter_context(ExitStack())
-            bed.database.run(BEFORE, bed.role)
-            holding = locks.enter_context(bed.database.connect())
-            locks.enter_context(holding.transaction())
-            holding.execute("LOCK TABLE app.orders IN ACCESS SHARE MODE")
-            made[loss] = (bed, locks)
-        yield made
+@dataclass(frozen=True)
+class Case:
+    """One resource: where it stands, and what it loses there."""
+
+    step: str
+    loss: str
+    ended: bool = False
+    """Its statement waits for nobody, and has ended while the leader still stands."""
+
+    @property
+    def harmless(self) -> bool:
+        """What is lost is not needed any more, or made again without a word of the ledger."""
+        if self.loss == "second" and self.step in UNSEEN:
+            return False  # the Job controller ends one of the two, and by that perhaps its Job
+        return self.step not in RUNNING or self.ended or self.loss == "second"
 
 
-def test_nothing_runs_twice_and_nothing_stays_unknown(
-    start: Start, held: dict[str, tuple[Bed, ExitStack]]
-) -> None:
-    start().ready()
-    for bed, _ in held.values():
-        bed.make(
-            text=AFTER,
-            policy={"lockTimeout": "10m"},
-            execution={"failureRetryInterval": "5s"},
-        )
-    claims = {}
-    for loss, (bed, _) in held.items():
-        until(
-            lambda bed=bed: bed.claim().get("type") == "Apply" and bed.claim().get("jobUid"),
-            "the Apply",
-            180,
-        )
-        until(bed.waits, "its statement to wait", 60)
-        claims[loss] = bed.claim()["operationId"]
+def cases() -> list[Case]:
+    """Every step with every loss; by default with one in turn, at the statement with every one."""
+    made = []
+    for group, losses in (
+        (RUNNING, tuple(LOSSES)), (AFTER, LEFT), (PROVING, tuple(LOSSES)), (PROVEN, LEFT),
+    ):  # fmt: skip
+        for index, step in enumerate(group):
+            whole = scaled(1) > 1 or step == STATEMENT
+            chosen = losses if whole else (losses[index % len(losses)],)
+            made += [Case(step, loss) for loss in chosen]
+    return made + [Case("Apply RecordPods", loss, ended=True) for loss in LEFT]
 
-    kubelet = held["kubelet"][0].town.own_plane.component("kubelet")
+
+def test_every_step_is_in_one_group() -> None:
+    grouped = [*EARLY, *RUNNING, *AFTER, *PROVING, *PROVEN]
+    assert sorted(grouped) == sorted([*kept(), STATEMENT])
+    struck = {case.step for case in cases()}
+    assert struck == set(grouped) - set(EARLY)
+
+
+def enter(theatre: Theatre, step: str, *, ended: bool = False) -> Standing:
+    """A resource on its way there; a proof that is to run when it is struck stops before that."""
+    deadline_s = DEADLINES_S.get(step, DEADLINE_S)
+    first = "Prove WriteClaim" if step in PROVING else step
+    return theatre.enter(first, locked=step in RUNNING and not ended, deadline_s=deadline_s)
+
+
+def runs(made: Standing) -> bool:
+    """Whether the Pod of an operation waits for a lock."""
+    return made.bed.waits()
+
+
+def prove(theatre: Theatre, made: Standing, step: str) -> Standing:
+    """From the claim of its proof to this step; the ledger is locked, so that the Pod waits."""
+    holding = made.locks.enter_context(made.bed.database.connect())
+    made.locks.enter_context(holding.transaction())
+    holding.execute("LOCK TABLE ptahk.attempt IN ACCESS EXCLUSIVE MODE")
+    return theatre.onward(made, step)
+
+
+def over(made: Standing) -> bool:
+    """Whether the Pod of its Apply has ended."""
+    found = pods(made) if jobs_of(made.bed, "apply") else []
+    return [pod["status"].get("phase") for pod in found] == ["Succeeded"]
+
+
+def checked(made: Standing, what: Any, *, harmless: bool) -> None:
+    """Everything of ``accounted``; what was not needed any more cost no second Apply."""
+    applies = accounted(made.bed, what)
+    one_job_a_claim(made.bed, applies, what)
+    settled = [entry["settled"]["type"] for entry in applies]
+    assert {"Succeeded", "NotStarted", "Failed"}.issuperset(settled), (what, applies)
+    assert len(made.bed.ledger()) <= len(applies), (what, made.bed.ledger())
+    if harmless:
+        assert settled == ["Succeeded"], (what, applies)
+        assert [state for _, state in made.bed.ledger()] == ["finished"], what
+
+
+@pytest.mark.timeout(scaled(1800))
+def test_the_kubelet_is_killed_at_every_step(theatre: Theatre) -> None:
+    """And comes back once everything that ran has ended without it."""
+    theatre.lease = LEASE
+    theatre.replica()
+    until(theatre.replicas[0][1].leads, "the first to lead")
+    theatre.standby()
+    # The renewal first: it comes by itself, and late.
+    steps = sorted([*kept(), STATEMENT], key=lambda step: step != RENEWAL)
+    made = {step: enter(theatre, step) for step in steps}
+    for step, item in made.items():
+        theatre.arrive(item)
+        if step in EARLY:
+            nothing_to_lose(item)
+        elif step in PROVING:
+            made[step] = prove(theatre, item, step)
+    for step in PROVING:
+        theatre.arrive(made[step])
+    running = [made[step] for step in RUNNING + PROVING]
+    for item in running:
+        until(lambda item=item: runs(item), f"what runs at {item.step}", ARRIVAL_S)
+
+    plane = theatre.town.own_plane
+    kubelet = plane.component("kubelet")
     kubelet.kill()
-    bed, locks = held["kubelet"]
-    locks.close()
-    until(lambda: bed.ledger() == [(claims["kubelet"], "finished")], "what the kubelet misses")
-    kubelet.start()
-    node.wait_ready(bed.town.own_plane)
-    bed.ready()
-
-    for loss, (bed, _) in held.items():
-        LOSSES[loss](bed)
-    second = held["second"][0]
-    until(lambda: "second" in second.kubectl("get", "pods"), "the second Pod")
-    for loss in ("container", "pod", "job"):
-        bed, _ = held[loss]
+    for item in made.values():
+        item.locks.close()
+    for item in running:
         until(
-            lambda bed=bed, loss=loss: (
-                bed.claim().get("operationId") != claims[loss] or bed.claim().get("outcome")
-            ),
-            f"the end of the Apply whose {loss} is lost",
-            180,
+            lambda item=item: [state for _, state in item.bed.ledger()] == ["finished"],
+            f"what the kubelet misses at {item.step}",
         )
-    for _, locks in held.values():
-        locks.close()
-    for loss, (bed, _) in held.items():
-        bed.ready()
-        ledger = bed.ledger()
-        applies = [entry for entry in bed.history() if entry["type"] == "Apply"]
-        assert applies[0]["operationId"] == claims[loss]
-        # One attempt took effect; of every other the ledger tells that nothing did.
-        settled = [entry["settled"]["type"] for entry in applies]
-        assert settled.count("Succeeded") == 1, (loss, applies)
-        assert {"Succeeded", "NotStarted", "Failed"}.issuperset(settled), (loss, applies)
-        assert bed.jobs().count("apply") <= len(applies), "one Job a claim"
-        assert {"finished", "fenced"}.issuperset(state for _, state in ledger), (loss, ledger)
-        assert len(ledger) == len(set(ledger)) == len(applies), (loss, ledger)
-        if loss in ("kubelet", "second"):
-            assert len(applies) == 1 and applies[0]["settled"]["type"] == "Succeeded", loss
-        assert "pendingObservation" not in bed.status() and bed.lease() is None
+    for item in made.values():
+        item.release()
+    kubelet.start()
+    node.wait_ready(plane)
+    for step, item in made.items():
+        item.wake()
+        checked(item, (step, "kubelet"), harmless=step != MARK)
+
+
+def nothing_to_lose(made: Standing) -> None:
+    """No Job, so no Pod and no container; and nobody makes a Pod of a Job to come."""
+    assert jobs_of(made.bed, "apply") == [], made.step
+    (plan,) = jobs_of(made.bed, "plan")
+    plan["metadata"] |= {
+        "name": made.bed.claim()["jobName"], "uid": "00000000-0000-0000-0000-000000000001",
+    }  # fmt: skip
+    answer = second(made, plan)
+    assert answer.status == 403 and "its Job does not exist" in answer.message, answer.message
+
+
+@pytest.mark.timeout(scaled(1800))
+def test_what_runs_is_lost_at_every_step(
+    theatre: Theatre, record_property: Callable[[str, object], None]
+) -> None:
+    theatre.lease = LEASE
+    theatre.replica()
+    until(theatre.replicas[0][1].leads, "the first to lead")
+    theatre.standby()
+    entered = [(case, enter(theatre, case.step, ended=case.ended)) for case in cases()]
+    waiting = list(entered)
+    end = []
+    while waiting:
+        until(lambda: any(stands(theatre, *one) for one in waiting), f"one of {waiting}", ARRIVAL_S)
+        for case, made in [one for one in waiting if stands(theatre, *one)]:
+            waiting.remove((case, made))
+            if case.step in PROVING and made.step != case.step:
+                waiting.append((case, prove(theatre, made, case.step)))
+                continue
+            LOSSES[case.loss](made)
+            made.locks.close()
+            made.release()
+            end.append((case, made))
+    for case, made in end:
+        made.wake()
+        checked(made, case, harmless=case.harmless)
+    record_property("struck", f"{len(end)} losses at {len(kept()) + 1} steps of an Apply")
+
+
+def stands(theatre: Theatre, case: Case, made: Standing) -> bool:
+    """Whether it has come as far as it can before its loss."""
+    if not theatre.arrived(made):
+        return False
+    if made.step != case.step:
+        return True
+    if case.ended:
+        return over(made)
+    if case.step in AFTER + PROVEN:
+        return True
+    return runs(made) and bool(pods(made))

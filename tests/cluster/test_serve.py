@@ -20,9 +20,10 @@ from ptahk.engine.model.resource import CONFIG_MAP, SCHEMA
 from ptahk.engine.ports import Key
 from tests.kit import clusters, servers, servingbed
 from tests.kit.controlplane import ControlPlane
+from tests.kit.gate import Gate, guarded
 from tests.kit.presence import present
 from tests.kit.rawapi import resources
-from tests.kit.serving import COORDINATION, GROUPS, IDENTITY, Served, holder, install
+from tests.kit.serving import COORDINATION, GROUPS, IDENTITY, Served, holder
 from tests.kit.servingbed import Bed
 from tests.kit.waiting import until
 
@@ -33,17 +34,23 @@ Start = Callable[..., Served]
 def plane(server_run: servers.Run) -> Iterator[ControlPlane]:
     """A control plane of this module alone: a manager works on every namespace."""
     made = present(lambda: clusters.own(server_run))
-    install(made)
     yield made
     clusters.end(made)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def gate(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """Its guard, in force as soon as a replica is ready."""
+    with guarded(plane, tmp_path_factory.mktemp("gate")) as made:
+        yield made
+
+
 @pytest.fixture
-def start(plane: ControlPlane, tmp_path: Path) -> Iterator[Start]:
+def start(plane: ControlPlane, gate: Gate, tmp_path: Path) -> Iterator[Start]:
     made: list[Served] = []
 
     def starting(**more: Any) -> Served:
-        made.append(Served(plane, tmp_path / f"serve-{len(made)}.log", **more))
+        made.append(Served(plane, tmp_path / f"serve-{len(made)}.log", gate, **more))
         return made[-1]
 
     yield starting
@@ -137,7 +144,7 @@ def test_an_object_that_cannot_be_read_stops_nobody(start: Start, bed: Bed) -> N
     odd["status"]["resourceUid"] = "another"
     path = resources(SCHEMA, bed.namespace, "odd", "status")
     for _ in range(20):
-        answer = bed.api.call("PUT", path, odd)
+        answer = bed.manager.call("PUT", path, odd)  # nobody else could
         if answer.status == 200:
             break
         odd["metadata"] = bed.stored("odd")["metadata"]

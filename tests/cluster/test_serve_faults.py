@@ -13,8 +13,9 @@ from tests.kit import clusters, servers, servingbed
 from tests.kit.apifaults import Hang
 from tests.kit.apiproxy import ApiProxy
 from tests.kit.controlplane import ControlPlane
+from tests.kit.gate import Gate, guarded
 from tests.kit.presence import present
-from tests.kit.serving import GROUPS, IDENTITY, Served, install
+from tests.kit.serving import GROUPS, IDENTITY, Served
 from tests.kit.servingbed import Bed
 from tests.kit.waiting import until
 
@@ -25,9 +26,15 @@ Start = Callable[..., Served]
 def plane(server_run: servers.Run) -> Iterator[ControlPlane]:
     """A control plane of this module alone: a manager works on every namespace."""
     made = present(lambda: clusters.own(server_run))
-    install(made)
     yield made
     clusters.end(made)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gate(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """Its guard, in force as soon as a replica is ready."""
+    with guarded(plane, tmp_path_factory.mktemp("gate")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -37,12 +44,13 @@ def proxy(plane: ControlPlane, tmp_path: Path) -> Iterator[ApiProxy]:
 
 
 @pytest.fixture
-def start(plane: ControlPlane, proxy: ApiProxy, tmp_path: Path) -> Iterator[Start]:
+def start(plane: ControlPlane, gate: Gate, proxy: ApiProxy, tmp_path: Path) -> Iterator[Start]:
     made: list[Served] = []
 
     def starting(client: str, **more: Any) -> Served:
         kubeconfig = proxy.kubeconfig(client, IDENTITY, GROUPS)
-        made.append(Served(plane, tmp_path / f"{client}.log", kubeconfig=kubeconfig, **more))
+        log = tmp_path / f"{client}.log"
+        made.append(Served(plane, log, gate, kubeconfig=kubeconfig, **more))
         return made[-1]
 
     yield starting

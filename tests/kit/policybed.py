@@ -12,6 +12,7 @@ from ptahk.engine.model.plan import plan_name
 from ptahk.engine.model.resource import API_VERSION, APPROVAL, PLAN, RESOURCE_UID, SCHEMA
 from ptahk.engine.ports import Document
 from ptahk.wire import jobspec
+from tests.kit import servingbed
 from tests.kit.controlplane import Cluster
 from tests.kit.orders import job_order
 from tests.kit.rawapi import ADMINISTRATORS, Answered, RawApi, resources
@@ -157,11 +158,7 @@ class Realm:
 
     @cached_property
     def system(self) -> RawApi:
-        return RawApi(
-            self.cluster,
-            "system:serviceaccount:kube-system:job-controller",
-            (*ADMINISTRATORS, "system:serviceaccounts:kube-system"),
-        )
+        return servingbed.job_controller(self.cluster)
 
     def schema(self, name: str) -> Document:
         target = {"engine": "postgresql", "coordinationKey": f"{self.namespace}/{name}"}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptahk.engine.leader import LEASE_NAME
 from tests.kit import chart
@@ -19,18 +21,22 @@ from tests.kit.controlplane import Cluster
 from tests.kit.rawapi import RawApi, install_crds
 from tests.kit.waiting import until
 
+if TYPE_CHECKING:
+    from tests.kit.gate import Gate
+
 COORDINATION = "ptahk-system"
 IDENTITY = f"system:serviceaccount:{COORDINATION}:ptahk-manager"
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{COORDINATION}")
 NO_IMAGE = "ptahk.example/executor@sha256:" + "0" * 64
 TOLD_MAX = 60
 """Lines of a replica's log that a failing test shows."""
+PROBE_S = 2.0
 LEASE = "6s"
 """Of the leader: short, so that a dead one is not waited for long."""
 
 
 def install(cluster: Cluster) -> None:
-    """The CRDs, the coordination namespace and the manager's rights; not the manager."""
+    """The CRDs, the coordination namespace and the manager's rights; no guard, no manager."""
     install_crds(cluster)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": COORDINATION}}
     documents = [namespace, *chart.render("rbac.yaml", COORDINATION, chart.values())]
@@ -44,12 +50,16 @@ class Served:
 
     cluster: Cluster
     log: Path
+    gate: Gate
+    """By which the API server reaches its webhook."""
     image: str = NO_IMAGE
-    unguarded: bool = True
     kubeconfig: Path | None = None
     """Another way to the API server, such as a fault proxy; none: straight to it."""
     lease: str = LEASE
     process: subprocess.Popen[bytes] = field(init=False)
+    _ports: dict[str, int] = field(default_factory=dict)
+    _answered_s: float = field(default=-math.inf)
+    """When it last said that it is ready."""
 
     def __post_init__(self) -> None:
         kubeconfig = self.kubeconfig or self.cluster.kubeconfig(IDENTITY, GROUPS)
@@ -57,13 +67,13 @@ class Served:
             sys.executable, "-m", "ptahk", "serve", "--kubeconfig", str(kubeconfig),
             "--coordination-namespace", COORDINATION, "--image", self.image,
             "--listen", "127.0.0.1:0", "--leader-lease", self.lease, "--verbose",
+            "--webhook-listen", "127.0.0.1:0", "--webhook-certificates", str(self.gate.mounted),
         ]  # fmt: skip
-        if self.unguarded:
-            command.append("--unguarded-apply")
         with self.log.open("wb") as stream:
             self.process = subprocess.Popen(
                 command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL
             )
+        self.gate.replicas.append(self)
 
     def lines(self) -> list[dict[str, Any]]:
         """Its log so far; a line that is not whole yet is left out."""
@@ -82,13 +92,33 @@ class Served:
     @property
     def port(self) -> int:
         """Of its probes, once it said so."""
-        found = until(lambda: self.said("probes and metrics are served"), "the port of the probes")
-        return int(found[0]["port"])
+        return until(lambda: self._port("probes and metrics are served"), "the port of the probes")
 
-    def get(self, path: str) -> tuple[int, str]:
+    @property
+    def webhook_port(self) -> int | None:
+        """None: it has not said so yet."""
+        return self._port("the webhook is served")
+
+    def _port(self, of: str) -> int | None:
+        if of not in self._ports and (found := self.said(of)):
+            self._ports[of] = int(found[0]["port"])
+        return self._ports.get(of)
+
+    def answers(self) -> bool:
+        """Whether it lives and was ready a moment ago, as a Service would want to know."""
+        if self.process.poll() is not None:
+            return False
+        if time.monotonic() - self._answered_s > PROBE_S:
+            if self.get("/readyz", PROBE_S)[0] != 200:
+                return False
+            self._answered_s = time.monotonic()
+        return True
+
+    def get(self, path: str, timeout_s: float = 10.0) -> tuple[int, str]:
         """Status and body of one of its pages; 0 where it does not answer."""
+        url = f"http://127.0.0.1:{self.port}{path}"
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as got:
+            with urllib.request.urlopen(url, timeout=timeout_s) as got:
                 return got.status, got.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -128,6 +158,7 @@ class Served:
 
     def end(self) -> None:
         """End it, however it stands; in order where it can, so that the lead is free."""
+        self.gate.replicas.remove(self)
         if self.process.poll() is None:
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from ptahk.backends.kube.pod import CONTAINER
@@ -16,10 +17,13 @@ from ptahk.engine.model.lease import HOLDER
 from ptahk.engine.model.resource import API_VERSION, SCHEMA
 from tests.kit.clusterfixtures import create_namespace
 from tests.kit.controlplane import Cluster
-from tests.kit.rawapi import RawApi, resources
-from tests.kit.serving import COORDINATION
+from tests.kit.rawapi import ADMINISTRATORS, RawApi, resources
+from tests.kit.serving import COORDINATION, IDENTITY
 
+JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+CONTROLLERS = "system:serviceaccounts:kube-system"
 _MERGE = "application/merge-patch+json"
+_TRACKING = "batch.kubernetes.io/job-tracking"
 _THEN = "2026-01-01T00:00:00Z"
 
 
@@ -31,12 +35,48 @@ def make(cluster: Cluster) -> Bed:
     return Bed(RawApi(cluster), name)
 
 
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    """The Pod that the Job controller sends for a Job."""
+    metadata, template = job["metadata"], job["spec"]["template"]
+    owner = {
+        "apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"],
+        "uid": metadata["uid"], "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+    kept = {key: template["metadata"][key] for key in ("labels", "annotations")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **kept,
+            "generateName": f"{metadata['name']}-",
+            "namespace": metadata["namespace"],
+            "finalizers": [_TRACKING],
+            "ownerReferences": [owner],
+        },
+        "spec": template["spec"],
+    }
+
+
+def job_controller(cluster: Cluster) -> RawApi:
+    """The identity that makes Pods and tells of them; whatever refuses it is admission."""
+    return RawApi(cluster, JOB_CONTROLLER, (*ADMINISTRATORS, CONTROLLERS))
+
+
 @dataclass
 class Bed:
     """One namespace, with what a controller-manager would put there."""
 
     api: RawApi
     namespace: str
+
+    @cached_property
+    def manager(self) -> RawApi:
+        """The manager's identity with every right: who alone writes status."""
+        return RawApi(self.api.cluster, IDENTITY, ADMINISTRATORS)
+
+    @cached_property
+    def system(self) -> RawApi:
+        return job_controller(self.api.cluster)
 
     def make(self, name: str = "db", **spec: Any) -> None:
         target = {"engine": "postgresql", "coordinationKey": f"{self.namespace}/{name}",
@@ -76,20 +116,9 @@ class Bed:
 
     def finish(self, job: dict[str, Any]) -> None:
         """A Pod of this Job ran to its end, and the Job with it. Its log is nowhere."""
-        metadata, template = job["metadata"], job["spec"]["template"]
-        name = f"{metadata['name']}-pod"
-        owner = {
-            "apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"],
-            "uid": metadata["uid"], "controller": True,
-        }  # fmt: skip
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {**template["metadata"], "name": name, "ownerReferences": [owner]},
-            "spec": template["spec"],
-        }
+        metadata = job["metadata"]
         base = f"/api/v1/namespaces/{self.namespace}/pods"
-        self._good("POST", base, pod)
+        name = self._good("POST", base, pod_of(job))["metadata"]["name"]
         state = {"exitCode": 0, "startedAt": _THEN, "finishedAt": _THEN}
         status = {
             "name": CONTAINER, "containerID": "containerd://1", "image": "x", "imageID": "x",
@@ -105,7 +134,8 @@ class Bed:
         path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{metadata['name']}/status"
         self._good("PATCH", path, {"status": {**done, "conditions": conditions}})
 
-    def _good(self, method: str, path: str, body: dict[str, Any]) -> None:
+    def _good(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         kind = _MERGE if method == "PATCH" else "application/json"
-        answer = self.api.call(method, path, body, kind=kind)
+        answer = self.system.call(method, path, body, kind=kind)
         assert answer.status in (200, 201), answer.message
+        return answer.document

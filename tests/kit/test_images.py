@@ -90,6 +90,12 @@ def test_an_image_is_small_and_runs_as_nobody(target: str) -> None:
     assert not {"pip", "setuptools", "pytest"} & packages
 
 
+def test_equal_sources_give_equal_images() -> None:
+    """Every file of every layer, its time and its owner: a digest covers them all."""
+    built = present(images.build)
+    assert images.build_again() == {target: image.digest for target, image in built.items()}
+
+
 def _read(tar: tarfile.TarFile, name: str) -> bytes:
     found = tar.extractfile(name)
     assert found is not None

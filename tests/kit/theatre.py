@@ -10,8 +10,10 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from ptahk.engine.model.job import OPERATION_ID
 from tests.kit import podbed
 from tests.kit.apifaults import Hang, Refuse, Rule, Seen
 from tests.kit.apiproxy import ApiProxy
@@ -32,6 +34,13 @@ LEASE = "12s"
 """Of the leader: a busy machine may not cost it the lead."""
 DEADLINE_S = 60
 ARRIVAL_S = 240
+STEPS = Path(__file__).resolve().parents[1] / "cluster" / "steps.txt"
+"""The durable steps of an Apply and its proof; ``test_leader_faults`` records them."""
+
+
+def kept() -> list[str]:
+    """Those steps."""
+    return STEPS.read_text().splitlines()
 
 
 @dataclass
@@ -68,6 +77,8 @@ class Theatre:
     beds: Callable[[], Bed]
     every: ExitStack
     person: podbed.Person
+    lease: str = LEASE
+    """Of the leader."""
     steps: WireSteps = field(init=False)
     replicas: list[tuple[str, Served]] = field(default_factory=list)
     _waiting: dict[str, ExitStack] = field(default_factory=dict)
@@ -88,7 +99,12 @@ class Theatre:
         """One more, ready to lead."""
         client = f"r{len(self.replicas)}"
         kubeconfig = self.proxy.kubeconfig(client, IDENTITY, GROUPS)
-        self.replicas.append((client, self.starting(kubeconfig=kubeconfig, lease=LEASE).ready()))
+        made = self.starting(kubeconfig=kubeconfig, lease=self.lease)
+        self.replicas.append((client, made.ready()))
+
+    def standby(self) -> None:
+        """One that answers admission while the leader is held, and is itself never held."""
+        self.starting(lease=self.lease).ready()
 
     def enter(
         self, step: str, *, done: bool = True, hold: bool = True, locked: bool = False,
@@ -99,7 +115,8 @@ class Theatre:
         :param done: see ``Standing``.
         :param hold: it stops there.
         :param locked: a lock keeps its statement waiting; else only where the step needs one.
-        :param renewed: that lock goes once the Lease is renewed.
+        :param renewed: that lock goes once the Lease is renewed; so does a lock that the step
+            alone needed.
         """
         bed, locks = self.beds(), self.every.enter_context(ExitStack())
         bed.database.run(BEFORE, bed.role)
@@ -108,7 +125,7 @@ class Theatre:
             holding = locks.enter_context(bed.database.connect())
             locks.enter_context(holding.transaction())
             holding.execute("LOCK TABLE app.orders IN ACCESS SHARE MODE")
-        if renewed or step == RENEWAL:
+        if renewed or (step == RENEWAL and not locked):
             self._waiting[bed.namespace] = locks
         if hold and step != STATEMENT:
             self._hold(made, self.replicas[-1][0])
@@ -116,6 +133,14 @@ class Theatre:
         execution = {"activeDeadlineSeconds": deadline_s, "failureRetryInterval": "5s"}
         bed.make(text=AFTER, interval="0", policy=policy, execution=execution)
         return made
+
+    def onward(self, made: Standing, step: str) -> Standing:
+        """Let one that stands go on to a later step of its, where it stands again."""
+        after = Standing(step, made.bed, True, made.locks)
+        self._hold(after, self.replicas[-1][0])
+        made.release()
+        made.wake()
+        return after
 
     def _hold(self, made: Standing, client: str) -> None:
         namespace = made.bed.namespace
@@ -129,6 +154,12 @@ class Theatre:
             Hang(done=made.done, outlives=True), client=client, times=1,
             when=lambda seen: self.steps.of(seen) == wanted,
         )  # fmt: skip
+
+    def arrived(self, made: Standing) -> bool:
+        """Whether it stands at its step."""
+        if made.hold is None:
+            return made.bed.waits()
+        return bool(made.hold.done if made.done else made.hold.hits)
 
     def arrive(self, made: Standing) -> None:
         """Wait until it stands at its step."""
@@ -207,3 +238,17 @@ def accounted(bed: Bed, what: Any) -> list[dict[str, Any]]:
     )
     assert sorted(rows) == [("id",), ("more",)], told
     return applies
+
+
+def jobs_of(bed: Bed, operation: str) -> list[dict[str, Any]]:
+    """The Jobs of one kind of operation that are stored, such as ``apply``."""
+    path = f"/apis/batch/v1/namespaces/{bed.namespace}/jobs"
+    items: list[dict[str, Any]] = bed.api.call("GET", path).document["items"]
+    return [item for item in items if item["metadata"]["name"].split("-")[2] == operation]
+
+
+def one_job_a_claim(bed: Bed, applies: list[dict[str, Any]], what: Any) -> None:
+    """No Apply of its history had two Jobs, and none had one that is not in it."""
+    made = [item["metadata"]["annotations"][OPERATION_ID] for item in jobs_of(bed, "apply")]
+    assert len(made) == len(set(made)), what
+    assert set(made) <= {entry["operationId"] for entry in applies}, what

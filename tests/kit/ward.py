@@ -1,15 +1,13 @@
 """A control plane that a real webhook guards, and a manager's engine that works on it.
 
 The webhook is the product's, in this process; the API server calls it by URL on loopback. There
-are no controllers: ``Ward.pod`` is what the Job controller sends, and the API server does the rest.
+are no controllers: ``servingbed.pod_of`` is what the Job controller sends, and the API server does
+the rest.
 """
 
 from __future__ import annotations
 
-import base64
-import datetime
 import json
-import ssl
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -29,41 +27,14 @@ from ptahk.engine import driver
 from ptahk.engine.model.resource import SCHEMA
 from ptahk.engine.ports import Key, NothingMissing, Ports, Store
 from ptahk.serve import webhook
-from tests.kit import serving, servingbed
+from tests.kit import gate, servingbed
 from tests.kit.controlplane import ControlPlane
+from tests.kit.gate import Issued
 from tests.kit.memory import MemoryRecorder
-from tests.kit.pki import Authority, Pair
-from tests.kit.rawapi import Answered, RawApi, resources
+from tests.kit.rawapi import ADMINISTRATORS, Answered, RawApi, resources
 from tests.kit.serving import COORDINATION, GROUPS, IDENTITY, NO_IMAGE
 
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 PASSES_MAX = 40
-_TRACKING = "batch.kubernetes.io/job-tracking"
-
-
-class Issued:
-    """Certificates of an authority of the test; ``renew`` is seen by the next connection."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self.authority = Authority.create(folder)
-        self.renew()
-
-    def renew(self, life: datetime.timedelta = datetime.timedelta(days=1)) -> Pair:
-        """Issue another one, for this machine; with a negative life one that has ended."""
-        pair = self.authority.server("webhook", ["127.0.0.1"], life)
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        made.load_cert_chain(pair.certificate, pair.key)
-        self._context = made
-        return pair
-
-    def context(self) -> ssl.SSLContext:
-        return self._context
-
-    def client_config(self, port: int, path: str = webhook.PATH) -> dict[str, Any]:
-        """Where the API server finds a webhook on this machine, and whom it trusts."""
-        bundle = base64.b64encode(self.authority.certificate.read_bytes()).decode()
-        return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
 
 
 @dataclass
@@ -88,11 +59,11 @@ class Ward:
     told: Counted = field(default_factory=Counted)
 
     def __post_init__(self) -> None:
-        serving.install(self.plane)
+        gate.install(self.plane)
         self.api = RawApi(self.plane)
+        self.manager = RawApi(self.plane, IDENTITY, ADMINISTRATORS)
         self.certificates = Issued(self.folder / "pki")
         self.clients: list[Client] = []
-        self.account(COORDINATION)
         self.guard = webhook.Guard(
             KubeObjects(self.client(), timeout_s=webhook.READ_S), pod.differs, SystemClock()
         )
@@ -103,11 +74,6 @@ class Ward:
         """A client with exactly the manager's rights."""
         self.clients.append(Client.load(self.plane.kubeconfig(IDENTITY, GROUPS), None))
         return self.clients[-1]
-
-    def account(self, namespace: str) -> None:
-        """The ServiceAccount that a controller-manager would put there."""
-        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        self.api.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", body)
 
     # -- the webhook --------------------------------------------------------------------------
 
@@ -127,16 +93,11 @@ class Ward:
 
     def configure(self, client: dict[str, Any] | None = None) -> None:
         """Tell the API server of the webhook, or of another in its place."""
-        wanted = admission.configuration(client or self.certificates.client_config(self.port))
-        done = self.api.call(
-            "PATCH", f"{CONFIGURATIONS}/ptahk", wanted, kind="application/apply-patch+yaml",
-            fieldManager="tests", force="true",
-        )  # fmt: skip
-        assert done.status in (200, 201), done.message
+        gate.configure(self.api, client or self.certificates.client_config(self.port))
 
     def unconfigure(self) -> None:
         """Take the webhook's configuration away."""
-        self.api.call("DELETE", f"{CONFIGURATIONS}/ptahk")
+        gate.unconfigure(self.api)
 
     def proof(self) -> admission.KubeAdmission:
         """The proof that it is in force, as a manager asks for it."""
@@ -191,33 +152,13 @@ class Ward:
 
     # -- what others send ---------------------------------------------------------------------
 
-    def pod(self, job: dict[str, Any]) -> dict[str, Any]:
-        """The Pod that the Job controller sends for a Job."""
-        metadata, template = job["metadata"], job["spec"]["template"]
-        owner = {
-            "apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"],
-            "uid": metadata["uid"], "controller": True, "blockOwnerDeletion": True,
-        }  # fmt: skip
-        kept = {key: template["metadata"][key] for key in ("labels", "annotations")}
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                **kept,
-                "generateName": f"{metadata['name']}-",
-                "namespace": metadata["namespace"],
-                "finalizers": [_TRACKING],
-                "ownerReferences": [owner],
-            },
-            "spec": template["spec"],
-        }
-
     def send(self, document: dict[str, Any], **query: str) -> Answered:
-        """Create it as the administrator."""
+        """Create it: a Job as the manager's identity, which no policy stops; else as anybody."""
         group = "/api/v1" if document["kind"] == "Pod" else "/apis/batch/v1"
         plural = document["kind"].lower() + "s"
         namespace = document["metadata"]["namespace"]
-        return self.api.call("POST", f"{group}/namespaces/{namespace}/{plural}", document, **query)
+        by = self.manager if document["kind"] == "Job" else self.api
+        return by.call("POST", f"{group}/namespaces/{namespace}/{plural}", document, **query)
 
     def try_(self, document: dict[str, Any]) -> Answered:
         """The same, with nothing stored."""
@@ -227,7 +168,7 @@ class Ward:
         """Merge into the active operation of a resource, or take it away."""
         body = {"status": {"activeOperation": change}}
         path = resources(SCHEMA, bed.namespace, name, "status")
-        done = self.api.call("PATCH", path, body, kind="application/merge-patch+json")
+        done = self.manager.call("PATCH", path, body, kind="application/merge-patch+json")
         assert done.status == 200, done.message
 
     def make(self, group: str, kind: str, namespace: str, name: str, **more: Any) -> None:

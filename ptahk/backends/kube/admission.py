@@ -1,9 +1,10 @@
 """Whether the admission guard is in force (C-12.4): tried, never assumed.
 
-Two objects that no claim asked for are sent with ``dryRun=All``, so nothing is ever stored: a Job
-and a Pod that look like an operation's. The webhook must refuse both, and with its own words: a
-refusal by another rule, or a webhook that cannot judge, proves nothing. A third, which pretends to
-nothing, shows what the API server itself adds to a Pod.
+Objects that no claim asked for are sent with ``dryRun=All``, so nothing is ever stored: a Job and a
+Pod that look like an operation's. The webhook must refuse both, and with its own words: a refusal
+by another rule, or a webhook that cannot judge, proves nothing. A Job that the manager's identity
+may not make must be refused by a policy's words, and every policy must be there as this version has
+it (``inforce``). A Pod which pretends to nothing shows what the API server itself adds to one.
 """
 
 import threading
@@ -12,13 +13,22 @@ from typing import Any, Final
 
 from ptahk.backends.kube import pod
 from ptahk.backends.kube.client import Client
+from ptahk.backends.kube.inforce import KubePolicies
 from ptahk.backends.kube.kinds import KINDS
 from ptahk.backends.kube.pod import PodSettings
 from ptahk.backends.kube.surroundings import KubeSurroundings
 from ptahk.engine.admission import final, review
 from ptahk.engine.model import job as jobs
 from ptahk.engine.model.resource import API_VERSION, SCHEMA
-from ptahk.engine.ports import Clock, Document, Forbidden, JobOrder, PortError, Refusal
+from ptahk.engine.ports import (
+    Clock,
+    Document,
+    Forbidden,
+    Invalid,
+    JobOrder,
+    PortError,
+    Refusal,
+)
 from ptahk.wire import jobspec
 
 REMEMBERED_S: Final = 2.0
@@ -38,6 +48,8 @@ _PLAIN: Final = "ptahk-probe"
 _THEN: Final = "2000-01-01T00:00:00Z"
 _DRY: Final = {"dryRun": "All", "fieldManager": "ptahk", "fieldValidation": "Strict"}
 _DENIAL: Final = f'admission webhook "{review.WEBHOOK}" denied the request: {review.NOT_ASKED}:'
+_POLICY: Final = "ValidatingAdmissionPolicy 'ptahk-job-create'"
+"""As the API server quotes it before the words of its rule."""
 _BUILT_IN: Final = (
     "tolerations", "nodeSelector", "priority", "priorityClassName", "preemptionPolicy", "overhead",
     "imagePullSecrets", "serviceAccountName", "enableServiceLinks",
@@ -94,6 +106,7 @@ class KubeAdmission:
         self._namespace = namespace
         self._surroundings = surroundings
         self._clock = clock
+        self._policies = KubePolicies(client, namespace, TIMEOUT_S)
         self._job = probe(namespace, settings)
         self._trying = threading.Lock()
         self._answer: tuple[float, str | None] | None = None
@@ -112,6 +125,7 @@ class KubeAdmission:
         return (
             self._admitted("Job", self._job)
             or self._admitted("Pod", _owned(self._job))
+            or self._unruled()
             or self._otherwise()
         )
 
@@ -127,6 +141,25 @@ class KubeAdmission:
         except PortError as error:
             return f"the webhook cannot be tried with a {kind}: {_cut(error)}"
         return f"a {kind} that no claim asked for is admitted: the webhook is not in force"
+
+    def _unruled(self) -> str | None:
+        """What speaks against the policies: the webhook never sees the Job that is sent."""
+        path = KINDS["Job"].path(self._namespace)
+        try:
+            self._client.request(
+                "POST", path, query=_DRY, body=_foreign(self._job), timeout_s=TIMEOUT_S
+            )
+        except (Forbidden, Invalid) as error:
+            if _POLICY not in str(error):
+                return f"no policy refused a Job that the manager may not make: {_cut(error)}"
+        except PortError as error:
+            return f"the policies cannot be tried with a Job: {_cut(error)}"
+        else:
+            return "a Job that the manager may not make is admitted: the policies are not in force"
+        try:
+            return self._policies.missing()
+        except PortError as error:
+            return f"the policies cannot be read: {_cut(error)}"
 
     def _otherwise(self) -> str | None:
         """What the API server itself does to a Pod otherwise than declared; looked at rarely."""
@@ -212,6 +245,15 @@ def _owned(job: Document) -> Document:
     }  # fmt: skip
     metadata = {**template["metadata"], "name": f"{name}-probe", "ownerReferences": [owner]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def _foreign(job: Document) -> Document:
+    """A Job of another name, without what the webhook goes by; only its name is wrong."""
+    labels = {
+        key: value for key, value in job["metadata"]["labels"].items()
+        if key != review.RESOURCE_LABEL
+    }  # fmt: skip
+    return {**job, "metadata": {**job["metadata"], "name": _PLAIN, "labels": labels}}
 
 
 def _plain(job: Document) -> Document:

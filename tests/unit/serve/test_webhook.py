@@ -16,9 +16,10 @@ from ptahk.backends.kube import pod
 from ptahk.engine.admission import review
 from ptahk.engine.ports import Document, Key, NotFound, Unavailable
 from ptahk.serve.webhook import PATH, Guard, Webhook
+from tests.kit.gate import Issued
 from tests.kit.memory import MemoryClock
 from tests.kit.reviews import recorded, review_of
-from tests.kit.ward import Counted, Issued
+from tests.kit.ward import Counted
 
 FOUND = recorded()
 JSON = {"Content-Type": "application/json"}
