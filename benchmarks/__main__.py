@@ -28,6 +28,8 @@ BENCHMARKS: Mapping[str, Callable[[int, int], list[Row]]] = {
     "start_up": start_up.rows,
     "passes": passes.rows,
     "planning": planning.rows,
+    "planning_mysql": planning.rows_of("mysql"),
+    "planning_mariadb": planning.rows_of("mariadb"),
     "applying": applying.rows,
     "sequences": sequences.rows,
     "watching": watching.rows,

@@ -1,11 +1,12 @@
-"""A plan that finds nothing to do, of 1,000 tables: against psql, and with kept facts.
+"""A plan that finds nothing to do, of 1,000 tables: against the client, and with kept facts.
 
-In every round psql loads the file into an empty database. Then, on a database that has it:
-``ptahk plan`` with an empty state directory (cold: it loads the declaration into a scratch
-database), ``ptahk plan`` with the facts kept, and the same operation as a runner alone, since only
-its own result has its timings (a plan that is known already is not published twice). Same server,
-one after the other; medians. All of it twice: on a server as PostgreSQL installs it, and on one
-that waits for no disk (``fsync = off``, files in memory), where psql has nothing to wait for.
+In every round the client of the server (psql, mysql, mariadb) loads the file into an empty
+database. Then, on a database that has it: ``ptahk plan`` with an empty state directory (cold: it
+loads the declaration into a scratch database), ``ptahk plan`` with the facts kept, and the same
+operation as a runner alone, since only its own result has its timings (a plan that is known already
+is not published twice). Same server, one after the other; medians. All of it twice: on a server
+with the settings that it comes with, and on one that waits for no disk (``fsync = off``, files in
+memory), where the client has nothing to wait for.
 
 ``planning`` is what the executor counts (``timingsSeconds`` of the summary): reading the kept
 facts, reading the live facts twice, comparing and fingerprinting both times. What is not in it:
@@ -16,14 +17,16 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks._report import Row, median, seconds
 from benchmarks._schema import TABLES, declaration
-from benchmarks._server import Place, place
+from benchmarks._server import Place, my_place, place
 from ptahk.wire import jobspec
-from tests.kit.databases import Database
 from tests.kit.operations import Operator, operator
 
 COLD_MAX = 1.3
@@ -45,8 +48,8 @@ class _Bench:
 
     def round(self) -> None:
         """Everything once, one after the other."""
-        loaded: list[Database] = []
-        self.times["psql"].append(seconds(lambda: loaded.append(self.spot.psql(self.file))))
+        loaded: list[Any] = []
+        self.times["client"].append(seconds(lambda: loaded.append(self.spot.load(self.file))))
         loaded[0].drop()
         with tempfile.TemporaryDirectory(dir=self.spot.folder) as empty:
             self.times["cold"].append(seconds(lambda: self._plan(Path(empty))))
@@ -55,7 +58,7 @@ class _Bench:
             self._operation(name, runner)
 
     def _plan(self, state: Path) -> None:
-        arguments = ("--engine", "postgresql", "--schema", str(self.file), "--exit-code")
+        arguments = ("--engine", self.spot.engine, "--schema", str(self.file), "--exit-code")
         self.spot.ptahk(self.url, state, "plan", *arguments)
 
     def _operation(self, name: str, runner: Operator) -> None:
@@ -79,19 +82,37 @@ class _Bench:
 
 def rows(rounds: int, version: int) -> list[Row]:
     """The figures of both servers; the bounds are those of the one that is as installed."""
-    return [*_rows(rounds, version, True), *_rows(rounds, version, False)]
+    return [
+        row
+        for as_installed in (True, False)
+        for row in _rows(rounds, place(version, as_installed=as_installed), as_installed)
+    ]
 
 
-def _rows(rounds: int, version: int, as_installed: bool) -> list[Row]:
+def rows_of(make: str) -> Callable[[int, int], list[Row]]:
+    """The same of ``mysql`` or ``mariadb``."""
+
+    def rows(rounds: int, _: int) -> list[Row]:
+        return [
+            row
+            for as_installed in (True, False)
+            for row in _rows(rounds, my_place(make, as_installed=as_installed), as_installed)
+        ]
+
+    return rows
+
+
+def _rows(rounds: int, where: AbstractContextManager[Place], as_installed: bool) -> list[Row]:
     """The figures of one server. The first round only warms up."""
-    with place(version, as_installed=as_installed) as spot:
+    with where as spot:
         file = spot.folder / "schema.sql"
-        file.write_text(declaration())
-        url = spot.psql(file).url()
+        file.write_text(declaration(engine=spot.engine))
+        url = spot.load(file).url()
         kept = {jobspec.CACHE_DIR: str(spot.folder / "facts")}
+        defaults = {"engine": spot.engine}
         with (
-            operator(url, spot.folder) as cold,
-            operator(url, spot.folder, environment=kept) as warm,
+            operator(url, spot.folder, defaults=defaults) as cold,
+            operator(url, spot.folder, environment=kept, defaults=defaults) as warm,
         ):
             bench = _Bench(spot, file, url, {"cold": cold, "kept": warm})
             bench.round()
@@ -104,14 +125,15 @@ def _rows(rounds: int, version: int, as_installed: bool) -> list[Row]:
 def _report(bench: _Bench, as_installed: bool) -> list[Row]:
     times = bench.times
     middle = {name: median(values) for name, values in times.items()}
-    ratio = median(c / p for c, p in zip(times["cold"], times["psql"], strict=True))
+    ratio = median(c / p for c, p in zip(times["cold"], times["client"], strict=True))
     where = "" if as_installed else " (fsync off)"
+    client = bench.spot.client
     head = f"empty plan of {TABLES} tables"
     return [
-        Row(f"psql loads {TABLES} tables{where}", middle["psql"], "s"),
+        Row(f"{client} loads {TABLES} tables{where}", middle["client"], "s"),
         Row(f"{head}, cold: whole process{where}", middle["cold"], "s"),
         Row(
-            f"{head}, cold: against psql{where}", ratio, "x", COLD_MAX if as_installed else None
+            f"{head}, cold: against {client}{where}", ratio, "x", COLD_MAX if as_installed else None
         ),
         Row(
             f"{head}, cold: executor{where}", middle["cold in all"], "s", note=bench.steps("cold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptahk.executor.planning.document import Statement, plan_bytes
-from tests.kit.operations import OTHER_REALM, Operator, children, operator
+from tests.kit.operations import OTHER_REALM, REALM, Operator, children, operator
 from tests.kit.targets import TRANSACTIONAL_DDL, Target
 from tests.kit.waiting import until
 
@@ -108,18 +109,24 @@ def test_another_explicit_key_is_refused_by_the_binding_row(target: Target, here
     assert (other.exit_code, other.reason) == (3, "BindingMismatch")
 
 
-def test_two_applies_at_once_one_wins(target: Target, tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("a", "b")]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        operator(target.url(), folders[0], defaults=target.settings) as one,
-        operator(target.url(), folders[1], defaults=target.settings) as two,
-    ):
-        sides = (one, two)
-        plans = [side.plan(declared(target, "one", "two")) for side in sides]
+@pytest.mark.parametrize("keys", [(REALM, REALM), (REALM, OTHER_REALM)], ids=["one", "two"])
+def test_two_applies_at_once_one_wins(
+    target: Target, tmp_path: Path, keys: tuple[str, str]
+) -> None:
+    """From two state directories; also with a key that one of them got wrong (C-9.8)."""
+    made = []
+    with contextlib.ExitStack() as stack:
+        for number, key in enumerate(keys):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            defaults = {
+                **target.settings, "coordination_digest": key, "plan_coordination_digest": key,
+                "explicit_key": len(set(keys)) > 1, "store_uid": f"store-{number}",
+            }  # fmt: skip
+            made.append(stack.enter_context(operator(target.url(), folder, defaults=defaults)))
+        plans = [side.plan(declared(target, "one", "two")) for side in made]
         assert [plan.reason for plan in plans] == [None, None]
-        started = [side.start_apply(plan) for side, plan in zip(sides, plans, strict=True)]
+        started = [side.start_apply(plan) for side, plan in zip(made, plans, strict=True)]
         ended = [each.wait() for each in started]
     results = sorted(str(each.result["result"]) for each in ended)
     assert results in (["alreadyConverged", "applied"], ["applied", "refused"]), results

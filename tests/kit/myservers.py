@@ -137,6 +137,8 @@ class MyServer:
 
 def _options(install: MyInstall, folder: Path, settings: Mapping[str, str]) -> list[str]:
     chosen = {**_SETTINGS, **_OWN_SETTINGS[install.make], **settings}
+    if "log-bin" in settings:
+        del chosen["skip-log-bin"]
     chosen |= {
         "basedir": str(install.root / "usr"),
         "datadir": str(folder / "data"),
@@ -247,13 +249,21 @@ def start(run: Run, make: str, settings: Mapping[str, str] | None = None) -> MyS
 
 
 def launch(
-    folder: Path, make: str, install: MyInstall, password: str, settings: Mapping[str, str]
+    folder: Path,
+    make: str,
+    install: MyInstall,
+    password: str,
+    settings: Mapping[str, str],
+    at: int = 0,
 ) -> MyServer:
-    """Start a server on a data folder that is there."""
+    """Start a server on a data folder that is there.
+
+    :param at: its port; 0: any that is free.
+    """
     who = account()
     accounts = _accounts(folder, password, who)
     for _ in range(_PORT_TRIES):
-        port = free_port()
+        port = at or free_port()
         chosen = {
             **settings,
             "port": str(port),
@@ -323,11 +333,14 @@ def end(server: MyServer) -> None:
         os.waitpid(server.pid, 0)
 
 
-def restart(server: MyServer, settings: Mapping[str, str] | None = None) -> MyServer:
-    """Start a server that has ended, on its data; the port is another one."""
+def restart(
+    server: MyServer, settings: Mapping[str, str] | None = None, *, same_port: bool = False
+) -> MyServer:
+    """Start a server that has ended, on its data; without ``same_port`` at another one."""
     folder = Path(server.folder)
     install = _installed(folder.parent, server.make, account())
-    return launch(folder, server.make, install, server.password, settings or {})
+    at = server.port if same_port else 0
+    return launch(folder, server.make, install, server.password, settings or {}, at)
 
 
 def version_used(run: Run, make: str) -> str | None:

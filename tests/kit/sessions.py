@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptahk.executor.budget import Budget
+from ptahk.executor.dialects.mysql import session as mysql
 from ptahk.executor.dialects.postgres.session import Session, connect
 from ptahk.wire.jobspec import JobPolicy, JobSpec
 from tests.kit.operations import REALM, at
@@ -23,6 +24,26 @@ def session(url: str, *, locked: bool = False, budget_s: float = 60) -> Iterator
         application_name=f"ptahk/test/{secrets.token_hex(6)}",
         connect_timeout_s=10,
         budget=Budget(budget_s),
+    )
+    try:
+        if locked:
+            made.lock(5)
+        yield made
+    finally:
+        made.close()
+
+
+@contextlib.contextmanager
+def my_session(
+    url: str, *, locked: bool = False, budget_s: float = 60, make: str = ""
+) -> Iterator[mysql.Session]:
+    """The same on MySQL and MariaDB."""
+    made = mysql.connect(
+        url,
+        application_name=f"ptahk/test/{secrets.token_hex(6)}",
+        connect_timeout_s=10,
+        budget=Budget(budget_s),
+        make=make,
     )
     try:
         if locked:

@@ -150,9 +150,15 @@ class Target:
         else:
             name = digest.advisory_lock_name(self.database.name)
             rows = self.rows(
-                "SELECT id FROM information_schema.processlist"
-                f" WHERE id = IS_USED_LOCK('{name}') AND db = '{self.database.name}'"
-                " AND state = 'Waiting for table metadata lock'"
+                "SELECT t.processlist_id FROM performance_schema.threads t"
+                " JOIN performance_schema.metadata_locks owned"
+                " ON owned.owner_thread_id = t.thread_id"
+                " JOIN performance_schema.metadata_locks waited"
+                " ON waited.owner_thread_id = t.thread_id"
+                f" WHERE owned.object_type = 'USER LEVEL LOCK' AND owned.object_name = '{name}'"
+                " AND owned.lock_status = 'GRANTED' AND waited.object_type = 'TABLE'"
+                f" AND waited.object_schema = '{self.database.name}'"
+                " AND waited.lock_status = 'PENDING'"
             )
         return int(rows[0][0]) if rows else 0
 

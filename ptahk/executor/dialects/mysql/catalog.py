@@ -17,11 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+import pymysql
+
 from ptahk.executor.dialects.mysql import showtable
 from ptahk.executor.dialects.mysql.lexer import Server
 from ptahk.executor.dialects.mysql.quote import ident
 from ptahk.executor.planning.model import Catalog, Facts, ObjectId, Query
 
+KNOWN: Final = "known"
+"""Where a catalog's context has what the next reading of the same database may use."""
 Known = Mapping[str, Mapping[str, Any]]
 """Tables of an earlier reading by name, as JSON values: ``mark``, ``text`` (a digest of what the
 server printed), ``facts``, ``foreign`` and ``aside``. It saves asking and parsing, not looking."""
@@ -32,6 +36,18 @@ QueryMany = Callable[[Sequence[str]], Sequence[Sequence[tuple[Any, ...]]]]
 UNSUPPORTED: Final = frozenset({"package", "package body", "unreadable"})
 """Kinds that are read so that a difference is seen, and have no builder."""
 
+TABLE_IDS: Final = (
+    "SELECT name, table_id FROM information_schema.innodb_tables"
+    " WHERE LEFT(name, CHAR_LENGTH(%s)) = %s ORDER BY name"
+)
+"""Of MySQL; parameters: the database's name and a slash, twice."""
+MARKS: Final = (
+    "SELECT table_name, create_time, row_format, table_collation, create_options, table_comment"
+    " FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'"
+    " AND engine = 'InnoDB' AND create_time < NOW() - INTERVAL 2 SECOND ORDER BY table_name"
+)
+"""Of MySQL; parameter: the database's name."""
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 _DEFINER: Final = re.compile(r" DEFINER=(?P<user>`(?:[^`]|``)*`)(?:@(?P<host>`(?:[^`]|``)*`))?")
 _VIEW: Final = re.compile(
     r"CREATE ALGORITHM=(?P<algorithm>\w+)(?P<definer> DEFINER=\S+) SQL SECURITY (?P<security>\w+)"
@@ -73,8 +89,9 @@ def read_catalog(
     :param called: the name that stands in the facts instead; default: its own.
     :param exclude: globs over ``name`` or ``database.name`` (``policy.exclude``).
     :param many: sends several queries at once; default: one after the other.
-    :param known: ``context["known"]`` of an earlier reading of the same database. A table that
-        MySQL's dictionary shows to be the same is not asked for again; MariaDB has no such mark.
+    :param known: ``context["known"]`` of an earlier reading of the same database. Where MySQL's
+        dictionary shows that nothing has changed, its tables are not asked for again; MariaDB has
+        no such mark, and MySQL shows it to accounts with PROCESS.
     """
     reader = _Reader(query, database, called or database, exclude, many, known or {})
     return reader.read()
@@ -157,7 +174,7 @@ class _Reader:
             self._routine(kind, name, next(answers)[0])
         self._triggers()
         self._events()
-        context |= {"aside": self._aside, "known": self._seen}
+        context |= {"aside": self._aside, KNOWN: self._seen}
         return Catalog(dict(sorted(self._objects.items())), frozenset(), {}, context)
 
     def _context(self) -> dict[str, Any]:
@@ -210,17 +227,22 @@ class _Reader:
         return text.replace(f"{ident(self._database)}.", f"{ident(self._called)}.")
 
     def _mark(self) -> None:
-        """When MySQL's dictionary last wrote each table: every ALTER makes it anew.
+        """When MySQL's dictionary last wrote each table, and which table it is.
 
-        The time has whole seconds, so what is younger than two may change unseen: no mark.
+        Every ALTER makes the time anew. It has whole seconds, so what is younger than two may
+        change unseen: no mark. A table that was renamed keeps its time, and one that references it
+        is printed otherwise; so the marks hold for all tables together, with the numbers that
+        InnoDB knows them by.
         """
-        for name, *rest in self._query(
-            "SELECT table_name, create_time, engine, row_format, table_collation, create_options,"
-            " table_comment FROM information_schema.tables WHERE table_schema = %s"
-            " AND table_type = 'BASE TABLE' AND create_time < NOW() - INTERVAL 2 SECOND",
-            (self._database,),
-        ):
-            self._marks[str(name)] = repr([str(value) for value in rest])
+        try:
+            numbers = self._query(TABLE_IDS, (f"{self._database}/",) * 2)
+        except pymysql.MySQLError:  # wants a right that few accounts have: PROCESS
+            return
+        if not _PLAIN_NAME.fullmatch(self._database):
+            return  # InnoDB writes its name otherwise
+        rows = self._query(MARKS, (self._database,))
+        same = hashlib.sha256(repr([*numbers, *rows]).encode("utf-8", "surrogatepass")).hexdigest()
+        self._marks = {str(name): same for name, *_ in rows}
 
     def _is_marked_the_same(self, name: str) -> bool:
         mark = self._marks.get(name)

@@ -63,19 +63,21 @@ def bench(
 ) -> Any:
     from ptahk.executor.dialects.mysql.inspecting import Bench
 
-    return Bench(session, dev_url, spec)
+    return Bench(session, dev_url, spec, cache_dir)
 
 
 def observe(bench: Any, files: Files | None, out: dict[str, Any]) -> None:
     from ptahk.executor.dialects.mysql import planning_operation
 
-    planning_operation.observe(bench, files, out)
+    with bench:
+        planning_operation.observe(bench, files, out)
 
 
 def plan(bench: Any, files: Files, out: dict[str, Any], for_proof: bool) -> None:
     from ptahk.executor.dialects.mysql import planning_operation
 
-    planning_operation.plan(bench, files, out, for_proof=for_proof)
+    with bench:
+        planning_operation.plan(bench, files, out, for_proof=for_proof)
 
 
 def sequences() -> Sequences:

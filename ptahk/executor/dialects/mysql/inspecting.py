@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ptahk.executor.dialects.mysql import cache
 from ptahk.executor.dialects.mysql import scratch as scratches
-from ptahk.executor.dialects.mysql.catalog import read_catalog, read_sizes, server_of
-from ptahk.executor.dialects.mysql.load import Loaded, load, state
-from ptahk.executor.dialects.mysql.quote import ident
+from ptahk.executor.dialects.mysql.catalog import read_sizes, server_of
+from ptahk.executor.dialects.mysql.load import load, state
+from ptahk.executor.dialects.mysql.reading import Inspection, inspect
 from ptahk.executor.dialects.mysql.scratch import ScratchUnavailable
 from ptahk.executor.dialects.mysql.session import Session, connect
 from ptahk.executor.planning.model import Catalog, ObjectId
-from ptahk.wire import ledgersql, revisionsql
 from ptahk.wire.jobspec import JobSpec
 
 Files = Sequence[tuple[str, str]]
 
 
-def excluded(spec: JobSpec) -> tuple[str, ...]:
-    """What is never read: the ledger, the revision rows, and ``policy.exclude``."""
-    return (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES, *spec.policy.exclude)
-
-
 def read_live(session: Session, spec: JobSpec) -> Catalog:
     """The live facts. The session goes into the target database."""
-    session.run(f"USE {ident(session.database)}")
-    return read_catalog(session.query, session.database, exclude=excluded(spec))
+    return inspect(session, spec).catalog
 
 
 @dataclass(slots=True)
@@ -42,8 +36,18 @@ class Bench:
     session: Session
     dev_url: str | None
     spec: JobSpec
+    cache_dir: str | None = None
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds by step, for the summary."""
+    kept_as: str = ""
+    _shop: Session | None = None
+    _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -55,47 +59,57 @@ class Bench:
             spent = time.monotonic() - began
             self.timings[name] = round(self.timings.get(name, 0.0) + spent, 4)
 
-    def live(self) -> Catalog:
-        """The live facts."""
+    def live(self, known: Catalog | None = None) -> Inspection:
+        """The live facts.
+
+        :param known: an earlier reading.
+        """
         with self.timed("readLive"):
-            return read_live(self.session, self.spec)
+            return inspect(self.session, self.spec, known=known)
+
+    def facts_name(self, files: Files) -> str:
+        """The name under which the facts of this declaration are kept; "": nothing is kept."""
+        if self.cache_dir is not None and not self.kept_as:
+            self.kept_as = cache.key(self.session, self.shop, self.spec, files)
+        return self.kept_as
 
     def sizes(self) -> dict[ObjectId, int]:
         """Bytes of each table, where something differs."""
         with self.timed("readSizes"):
             return read_sizes(self.session.query, self.session.database)
 
-    @contextlib.contextmanager
-    def workshop(self) -> Iterator[Session]:
-        """The session on which scratch databases are made.
+    @property
+    def shop(self) -> Session:
+        """The session on which scratch databases are made, until the block of this bench ends.
 
         :raises ScratchUnavailable: the development server is of another make or version.
         """
-        if self.dev_url is None:
-            yield self.session
-            return
+        if self._shop is None:
+            self._shop = self.session if self.dev_url is None else self._dev(self.dev_url)
+        return self._shop
+
+    def _dev(self, url: str) -> Session:
         here = self.session.identity
         other = connect(
-            self.dev_url,
+            url,
             application_name=self.spec.application_name,
             connect_timeout_s=self.spec.policy.connect_timeout_seconds,
             budget=self.session.budget,
         )
-        try:
-            there = other.identity
-            if (here.mariadb, here.version // 100) != (there.mariadb, there.version // 100):
-                raise ScratchUnavailable(
-                    f"the development server is {there.make} {there.version}, the target "
-                    f"{here.make} {here.version}: another version reads schemas differently",
-                    hint=scratches.HINT,
-                )
-            yield other
-        finally:
-            other.close()
+        self._open.callback(other.close)
+        there = other.identity
+        if (here.mariadb, here.version // 100) != (there.mariadb, there.version // 100):
+            raise ScratchUnavailable(
+                f"the development server is {there.make} {there.version}, the target "
+                f"{here.make} {here.version}: another version reads schemas differently",
+                hint=scratches.HINT,
+            )
+        return other
 
     @contextlib.contextmanager
-    def scratch(self, shop: Session) -> Iterator[str]:
+    def scratch(self) -> Iterator[str]:
         """An empty scratch database with the target's defaults, which ``shop`` is in."""
+        shop = self.shop
         charset, collation = self.session.query(
             "SELECT default_character_set_name, default_collation_name"
             " FROM information_schema.schemata WHERE schema_name = %s",
@@ -112,48 +126,67 @@ class Bench:
             yield name
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Desired:
-    """The declared facts, and the scratch database that they were read from."""
+    """The declared facts and how to read them once more."""
 
-    bench: Bench
-    shop: Session
-    name: str
-    loaded: Loaded
-
-    def read(self) -> Catalog:
-        """The declared facts, read from scratch now."""
-        with self.bench.timed("readScratch"):
-            self.shop.run(f"USE {ident(self.name)}")
-            found = read_catalog(
-                self.shop.query,
-                self.name,
-                called=self.bench.session.database,
-                exclude=excluded(self.bench.spec),
-            )
-            return state(found, self.loaded)
+    catalog: Catalog
+    notes: tuple[str, ...]
+    again: Callable[[], Catalog]
+    """A second, independent reading: of the scratch database where one was loaded, else of the
+    kept facts (C-10.2)."""
 
 
 @contextlib.contextmanager
 def desired(bench: Bench, files: Files) -> Iterator[Desired]:
-    """The declaration, loaded; its scratch database lives as long as the block.
+    """The declared facts, kept or loaded; a scratch database lives as long as the block.
 
     :raises UsageError: the declaration does not load; with file and line.
-    :raises ScratchUnavailable: no scratch database is to be had.
+    :raises ScratchUnavailable: it would have to be loaded, and cannot be.
     """
+    name = bench.facts_name(files)
+    if name:
+        with bench.timed("readCache"):
+            kept = cache.load(bench.cache_dir, name)
+        if kept is not None:
+            catalog, notes = kept
+            yield Desired(catalog, tuple(notes), lambda: catalog)
+            return
+    shop = bench.shop
     with contextlib.ExitStack() as stack:
-        shop = stack.enter_context(bench.workshop())
         with bench.timed("createScratch"):
             scratches.sweep(shop.run, shop.query)
-            name = stack.enter_context(bench.scratch(shop))
+            scratch = stack.enter_context(_timed_drop(bench))
         with bench.timed("load"):
             loaded = load(
                 shop.run,
                 shop.query,
                 files,
-                scratch=name,
+                scratch=scratch,
                 target=bench.session.database,
                 server=server_of(str(shop.query("SELECT VERSION()")[0][0])),
                 check=shop.budget.check,
             )
-        yield Desired(bench, shop, name, loaded)
+        with bench.timed("readScratch"):
+            first = inspect(shop, bench.spec, scratch, called=bench.session.database).catalog
+            declared = state(first, loaded)
+        if name:
+            with bench.timed("writeCache"):
+                cache.store(bench.cache_dir, name, declared, loaded.notes)
+
+        def again() -> Catalog:
+            with bench.timed("readScratch"):
+                found = inspect(
+                    shop, bench.spec, scratch, called=bench.session.database, known=first
+                )
+                return state(found.catalog, loaded)
+
+        yield Desired(declared, tuple(loaded.notes), again)
+
+
+@contextlib.contextmanager
+def _timed_drop(bench: Bench) -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context(bench.scratch())
+        with bench.timed("dropScratch"):
+            stack.close()

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ptahk.executor.dialects.mysql import ledger, online, planner
+from ptahk.executor.dialects.mysql import insync, ledger, online, planner
 from ptahk.executor.dialects.mysql.applying import check_data
 from ptahk.executor.dialects.mysql.catalog import fingerprint
-from ptahk.executor.dialects.mysql.inspecting import Bench, Desired, Files, desired
+from ptahk.executor.dialects.mysql.inspecting import Bench, Files, desired
 from ptahk.executor.dialects.mysql.rehearsal import rehearse
+from ptahk.executor.planning.document import plan_bytes
 from ptahk.executor.planning.model import Catalog, Policy, Step
 from ptahk.executor.planning.result import PlanResult
 from ptahk.executor.publishing import (
@@ -42,16 +43,21 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
     spec, session = bench.spec, bench.session
     if not for_proof:
         ledger.check_binding(session, spec)
+    known = insync.look(bench, files)
+    if known is not None and known.still(bench):
+        publish([session.database], known.notes, known.made, bench.timings, out)
+        publish_bytes(plan_bytes(()), out)
+        return
     with desired(bench, files) as declared:
-        wanted, live = declared.read(), bench.live()
+        seen = bench.live()
+        live, wanted = seen.catalog, declared.catalog
         policy = planning_policy(spec.policy, spec.active_deadline_seconds)
-        sides = _sides(bench, declared, live, wanted, policy)
+        sides = _sides(bench, live, wanted, policy)
         first = _plan(bench, live, wanted, sides)
-        publish([session.database], declared.loaded.notes, first, bench.timings, out)
+        publish([session.database], declared.notes, first, bench.timings, out)
         if first.refusals and not first.statements:
             raise refusal(first.refusals)
-        again = declared.read()
-        second = _plan(bench, bench.live(), again, sides)
+        second = _plan(bench, bench.live(live).catalog, declared.again(), sides)
         publish_bytes(same_bytes(first, second), out)
         setup = ledger.require(session) if first.statements and not for_proof else []
         out["summary"]["setup"] = setup
@@ -61,7 +67,9 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
             check_data(session, first.statements)
         if first.statements:
             with bench.timed("rehearse"):
-                out["summary"]["notes"] += rehearse(bench, declared, live, wanted, first)
+                out["summary"]["notes"] += rehearse(bench, live, wanted, first)
+        else:
+            insync.keep(bench, files, declared, seen, first)
 
 
 def _plan(bench: Bench, live: Catalog, wanted: Catalog, sides: _Sides) -> PlanResult:
@@ -69,24 +77,20 @@ def _plan(bench: Bench, live: Catalog, wanted: Catalog, sides: _Sides) -> PlanRe
         return planner.plan(live, wanted, sides.policy, sides.sizes, sides.ways)
 
 
-def _sides(
-    bench: Bench, declared: Desired, live: Catalog, wanted: Catalog, policy: Policy
-) -> _Sides:
+def _sides(bench: Bench, live: Catalog, wanted: Catalog, policy: Policy) -> _Sides:
     """Sizes, and how the server would carry out each ALTER TABLE; nothing where nothing differs."""
     if planner.nothing_to_do(live, wanted, policy):
         return _Sides(policy, {}, {})
     sizes = bench.sizes()
     made = planner.plan(live, wanted, policy, sizes)
-    return _Sides(policy, _ways(bench, declared, live, made.steps), sizes)
+    return _Sides(policy, _ways(bench, live, made.steps), sizes)
 
 
-def _ways(
-    bench: Bench, declared: Desired, live: Catalog, steps: Sequence[Step]
-) -> Mapping[str, str]:
+def _ways(bench: Bench, live: Catalog, steps: Sequence[Step]) -> Mapping[str, str]:
     if not steps:
         return {}
-    shop = declared.shop
-    with bench.timed("probe"), bench.scratch(shop) as name:
+    shop = bench.shop
+    with bench.timed("probe"), bench.scratch() as name:
         return online.probe(shop.run, shop.query, live, steps, scratch=name)
 
 
@@ -95,15 +99,20 @@ def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
     from ptahk.executor.dialects.mysql.declaration import declaration
 
     spec = bench.spec
+    known = None if files is None or spec.declaration else insync.look(bench, files)
+    if known is not None:
+        out["drift"] = drift_document(known.made)
+        out["observedFingerprint"] = out["scopeFingerprint"] = known.made.observed_fingerprint
+        return
     if files is None:
-        live = bench.live()
+        live = bench.live().catalog
         out["drift"] = None
     else:
         with desired(bench, files) as declared:
-            wanted, live = declared.read(), bench.live()
+            live = bench.live().catalog
             policy = planning_policy(spec.policy, spec.active_deadline_seconds)
-            sides = _sides(bench, declared, live, wanted, policy)
-            out["drift"] = drift_document(_plan(bench, live, wanted, sides))
+            sides = _sides(bench, live, declared.catalog, policy)
+            out["drift"] = drift_document(_plan(bench, live, declared.catalog, sides))
     out["observedFingerprint"] = out["scopeFingerprint"] = fingerprint(live)
     if spec.declaration:
         out["declaration"] = declaration(live)

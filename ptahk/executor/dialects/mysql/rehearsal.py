@@ -13,10 +13,10 @@ import pymysql
 
 from ptahk.errors import Refused
 from ptahk.executor.dialects.mysql import planner
-from ptahk.executor.dialects.mysql.catalog import read_catalog
 from ptahk.executor.dialects.mysql.driver import text_of
-from ptahk.executor.dialects.mysql.inspecting import Bench, Desired, excluded
+from ptahk.executor.dialects.mysql.inspecting import Bench
 from ptahk.executor.dialects.mysql.quote import ident
+from ptahk.executor.dialects.mysql.reading import inspect
 from ptahk.executor.dialects.mysql.scratch import ScratchUnavailable
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.planning.document import Statement
@@ -29,9 +29,7 @@ left out, and the summary says so."""
 _FREE: Final = Policy(allow_destructive=True, partitions="Managed")
 
 
-def rehearse(
-    bench: Bench, declared: Desired, live: Catalog, wanted: Catalog, made: PlanResult
-) -> list[str]:
+def rehearse(bench: Bench, live: Catalog, wanted: Catalog, made: PlanResult) -> list[str]:
     """Run the plan on a copy of the live schema, and compare.
 
     :returns: notes: why it was left out, if it was.
@@ -39,9 +37,9 @@ def rehearse(
     """
     if len(live.objects) > OBJECTS_MAX:
         return [f"not rehearsed: the live schema has more than {OBJECTS_MAX} objects"]
-    shop = declared.shop
+    shop = bench.shop
     try:
-        with bench.scratch(shop) as name:
+        with bench.scratch() as name:
             here = _without_events(live)
             empty = Catalog({}, frozenset(), {}, live.context)
             failed = _run(shop, bench, name, planner.plan(empty, here, _FREE).statements)
@@ -76,10 +74,8 @@ def _without_events(catalog: Catalog) -> Catalog:
 
 
 def _read(shop: Session, bench: Bench, name: str) -> Catalog:
-    found = read_catalog(
-        shop.query, name, called=bench.session.database, exclude=excluded(bench.spec)
-    )
-    return _without_events(found)
+    found = inspect(shop, bench.spec, name, called=bench.session.database)
+    return _without_events(found.catalog)
 
 
 def _run(shop: Session, bench: Bench, name: str, statements: Iterable[Statement]) -> str | None:

@@ -5,7 +5,6 @@ One list of variables tells: what a make or a version does not have is simply no
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import re
@@ -30,8 +29,10 @@ _MEANING: Final = frozenset(
     }
 )  # fmt: skip
 """Modes under which the same text means something else."""
+_PLACE: Final = ("hostname", "port", "datadir", "server_id")
+"""What a server without a UUID is known by."""
 _ASKED: Final = (
-    "server_uuid", "server_uid", "hostname", "port", "datadir", "read_only", "super_read_only",
+    "server_uuid", *_PLACE, "read_only", "super_read_only",
     "innodb_read_only", "wsrep_on", "wsrep_provider", "group_replication_group_name",
     "group_replication_single_primary_mode",
 )  # fmt: skip
@@ -42,7 +43,7 @@ class Identity:
     """Which server and database this session talks to (C-6.14)."""
 
     server: str
-    """``server_uuid``; of MariaDB ``mariadb-`` and hex digits of what it has instead."""
+    """``server_uuid``; of MariaDB ``mariadb-`` and hex digits of where it is."""
     database: str
     """As the server reports it."""
     account: str
@@ -184,14 +185,16 @@ def _refuse_replica(query: Query, mariadb: bool) -> None:
 
 
 def _server(found: Mapping[str, str]) -> str:
+    """What tells this server from others, also after its restart on another machine.
+
+    MySQL has a UUID in its data folder. MariaDB keeps nothing of the kind, and its ``server_uid``
+    is a digest of a network card's address and the port: every new Pod of a StatefulSet would be
+    another server, and what its predecessor left unfinished could never be proven. Its host's
+    name, port, data folder and ``server_id`` stay.
+    """
     if "server_uuid" in found:
         return found["server_uuid"].lower()
-    uid = found.get("server_uid", "")
-    if uid:
-        with contextlib.suppress(ValueError):
-            return f"mariadb-{base64.b64decode(uid, validate=True).hex()}"
-    # Older ones have nothing of their own but where they run.
-    place = "\0".join(found.get(name, "") for name in ("hostname", "port", "datadir"))
+    place = "\0".join(found.get(name, "") for name in _PLACE)
     return f"mariadb-{hashlib.sha256(place.encode()).hexdigest()[:40]}"
 
 

@@ -24,6 +24,8 @@ _SHOWN: Final = {
     "event": "EVENT",
     "sequence": "SEQUENCE",
 }
+_CALLED: Final = frozenset({"procedure", "function"})
+"""Kinds whose names a plan prints with parentheses (``ObjectId``)."""
 _ABSENT: Final = frozenset({1051, 1146, 1305, 1347, 1360, 1539, 4091})
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 """Moves with every row that somebody else inserts."""
@@ -37,6 +39,8 @@ def digest_of(session: Session, named: str) -> str:
     kind, _, name = named.partition(" ")
     if kind == "foreign":  # "foreign key table.name"
         kind, name = "table", name.partition(" ")[2]
+    if kind in _CALLED:
+        name = name.removesuffix("()")
     what = _SHOWN.get(kind)
     if what is not None:
         return digest.result_digest([named, _shown(session, what, name)])

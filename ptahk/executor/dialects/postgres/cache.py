@@ -1,30 +1,25 @@
 """Desired facts kept between runs, so that an unchanged declaration costs no load (planner.md).
 
-The key covers everything that decides how the server reads the declaration. A file that is
-damaged, foreign or of another version is not there: the declaration is loaded again.
+The key covers everything that decides how the server reads the declaration.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import ptahk
+from ptahk.executor import keeping
 from ptahk.executor.dialects.postgres.catalog import fingerprint
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.executor.planning.model import Catalog, ObjectId
 from ptahk.wire import canonical
 from ptahk.wire.jobspec import JobSpec
 
-FORMAT: Final = "ptahk desired facts 4"
-FILES_MAX: Final = 64
-BYTES_MAX: Final = 256 * 1024 * 1024
+_HERE: Final = Path(__file__).parent
 _ATTACHED: Final = "attached"
 
 
@@ -47,27 +42,16 @@ def key(session: Session, spec: JobSpec, source: Sequence[tuple[str, str]]) -> s
     )[0]
     policy = spec.policy
     parts = [
-        FORMAT, ptahk.__version__, _code_digest(), [list(pair) for pair in source],
-        [str(value) for value in row], session.search_path,
+        keeping.FORMAT, ptahk.__version__, keeping.code_digest((_HERE, _HERE / "kinds")),
+        [list(pair) for pair in source], [str(value) for value in row], session.search_path,
         policy.dev_template, sorted(policy.schemas), sorted(policy.exclude),
     ]  # fmt: skip
     return hashlib.sha256(canonical.encode(parts)).hexdigest()
 
 
-def _code_digest() -> str:
-    """Changes with the code that loads and reads, so that a new reader never meets old facts."""
-    here = Path(__file__).parent
-    stamps = [
-        (str(path.relative_to(here)), path.stat().st_size, path.stat().st_mtime_ns)
-        for folder in (here, here / "kinds")
-        for path in sorted(folder.glob("*.py"))
-    ]
-    return hashlib.sha256(repr(stamps).encode()).hexdigest()
-
-
 def load(folder: str | None, name: str) -> tuple[Catalog, dict[str, Any]] | None:
     """The kept catalog and what was noted with it; None where there is none that is sound."""
-    body = read(folder, f"desired-{name}")
+    body = keeping.read(folder, f"desired-{name}")
     try:
         return None if body is None else _decode(json.loads(body))
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -76,51 +60,7 @@ def load(folder: str | None, name: str) -> tuple[Catalog, dict[str, Any]] | None
 
 def store(folder: str | None, name: str, catalog: Catalog, notes: Mapping[str, Any]) -> None:
     """Keep a catalog; best effort. A reader sees a whole file or none."""
-    write(folder, f"desired-{name}", lambda: _encode(catalog, notes))
-
-
-def read(folder: str | None, name: str) -> bytes | None:
-    """The body of a kept file; None where there is none that is sound."""
-    if not folder:
-        return None
-    path = Path(folder) / f"{name}.json"
-    try:
-        if path.stat().st_size > BYTES_MAX:
-            return None
-        head, _, body = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    return body if head == _head(body, name) else None
-
-
-def write(folder: str | None, name: str, value: Callable[[], Mapping[str, Any]]) -> None:
-    """Keep a JSON value; best effort. A reader sees a whole file or none."""
-    if not folder:
-        return
-    body = json.dumps(value(), separators=(",", ":")).encode("ascii")
-    with contextlib.suppress(OSError):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        handle, staging = tempfile.mkstemp(prefix=f".{name[:8]}-", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(_head(body, name) + b"\n" + body)
-            os.replace(staging, Path(folder) / f"{name}.json")
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(staging)
-        _prune(Path(folder))
-
-
-def _head(body: bytes, name: str) -> bytes:
-    return f"{FORMAT} {name} {hashlib.sha256(body).hexdigest()}".encode("ascii")
-
-
-def _prune(folder: Path) -> None:
-    """Keep the newest files only."""
-    for pattern in ("desired-*.json", "insync-*.json"):
-        files = sorted(folder.glob(pattern), key=lambda path: -path.stat().st_mtime)
-        for path in files[FILES_MAX:]:
-            path.unlink(missing_ok=True)
+    keeping.write(folder, f"desired-{name}", lambda: _encode(catalog, notes))
 
 
 def _encode(catalog: Catalog, notes: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import marshal
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ptahk.executor.dialects.postgres import cache
+from ptahk.executor import keeping
 from ptahk.executor.dialects.postgres.inspecting import Bench, Desired, Files
 from ptahk.executor.dialects.postgres.marks import Mark, unchanged
 from ptahk.executor.dialects.postgres.reading import Answered, Asked, Inspection, Rows, ask_all
@@ -88,7 +88,7 @@ def keep(bench: Bench, files: Files, declared: Desired, seen: Inspection, made: 
         "observed": made.observed_fingerprint,
         "desired": made.desired_fingerprint,
     }
-    cache.write(bench.cache_dir, name, lambda: found)
+    keeping.write(bench.cache_dir, name, lambda: found)
 
 
 def _name(bench: Bench, files: Files) -> str:
@@ -102,7 +102,7 @@ def _name(bench: Bench, files: Files) -> str:
 
 
 def _kept(bench: Bench, name: str) -> dict[str, Any] | None:
-    body = cache.read(bench.cache_dir, name)
+    body = keeping.read(bench.cache_dir, name)
     return None if body is None else dict(json.loads(body))
 
 

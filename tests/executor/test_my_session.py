@@ -1,0 +1,330 @@
+"""The one session on MySQL and MariaDB: who may be used, who is refused and what then helps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptahk.errors import PtahkError, Refused, Unreachable, UsageError
+from ptahk.executor.dialects.mysql import server as servers
+from ptahk.executor.dialects.mysql.session import IDLE_S, LockHeld, refuse_pooler
+from tests.kit import mydatabases, myservers
+from tests.kit.mydatabases import Account, MyDatabase
+from tests.kit.myproxy import Proxy
+from tests.kit.operations import operator
+from tests.kit.sessions import my_session
+
+TEXT = "CREATE TABLE a (id int PRIMARY KEY);"
+
+
+@pytest.fixture
+def own(own_myserver: myservers.MyServer) -> MyDatabase:
+    """A database on a server that this test alone uses, and may set up otherwise."""
+    return mydatabases.create(own_myserver)
+
+
+def refused(url: str, **options: Any) -> PtahkError:
+    """How a session is refused."""
+    with pytest.raises(PtahkError) as caught, my_session(url, **options):
+        pass
+    return caught.value
+
+
+def says(error: PtahkError, reason: str, *words: str) -> None:
+    """The reason is that, and message and hint name these."""
+    text = f"{error.message} {error.hint}"
+    assert error.reason == reason, text
+    for word in words:
+        assert word in text, text
+
+
+# Who we are, and what the session is set to.
+
+
+def test_identity_is_read_by_an_ordinary_account(mydatabase: MyDatabase) -> None:
+    account = mydatabase.account("SELECT")
+    with my_session(mydatabase.url()) as mine, my_session(mydatabase.url(account)) as theirs:
+        assert str(mine.identity) == str(theirs.identity)
+        assert theirs.identity.account == f"{account.name}@%"
+    assert str(mine.identity).endswith(f"/{mydatabase.name}")
+
+
+def test_identity_outlives_the_servers_process(own: MyDatabase) -> None:
+    with my_session(own.url()) as before:
+        pass
+    myservers.end(own.server)
+    own.server = myservers.restart(own.server, same_port=True)
+    with my_session(own.url()) as after:
+        assert str(after.identity) == str(before.identity)
+    myservers.end(own.server)
+
+
+def test_settings_of_the_session(mydatabase: MyDatabase) -> None:
+    with my_session(mydatabase.url()) as mine:
+        mine.check_still_mine(lock_timeout_s=2)
+        names = ("wait_timeout", "lock_wait_timeout", "innodb_lock_wait_timeout",
+                 "max_statement_time", "autocommit")  # fmt: skip
+        found = dict(mine.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN {names!r}"))
+    assert int(found["wait_timeout"]) == IDLE_S
+    assert (found["lock_wait_timeout"], found["innodb_lock_wait_timeout"]) == ("2", "2")
+    assert found["autocommit"] == "ON"
+    if mydatabase.server.make == "mariadb":
+        assert 50 < float(found["max_statement_time"]) <= 60
+
+
+def test_the_lock_is_polled_and_its_holder_is_named(mydatabase: MyDatabase) -> None:
+    url = mydatabase.url()
+    with my_session(url, locked=True) as first, my_session(url) as second:
+        with pytest.raises(LockHeld) as held:
+            second.lock(0.3)
+        assert f"thread {first.thread}" in held.value.message
+        assert "ptahk/test/" in held.value.message
+        first.close()
+        second.lock(5)
+        second.check_still_mine()
+
+
+def test_a_lock_that_is_gone_is_noticed(mydatabase: MyDatabase) -> None:
+    with my_session(mydatabase.url(), locked=True) as mine:
+        mine.query("SELECT RELEASE_LOCK(%s)", (mine.lock_name,))
+        with pytest.raises(Refused) as changed:
+            mine.check_still_mine()
+    assert changed.value.reason == "SessionChanged"
+
+
+# Servers that may not be written to.
+
+
+def test_a_read_only_server_is_refused(own: MyDatabase, tmp_path: Path) -> None:
+    modes = ["read_only"] + ["super_read_only"] * (own.server.make == "mysql")
+    with operator(own.url(), tmp_path, defaults={"engine": "mysql"}) as here:
+        planned = here.plan(TEXT)
+        for mode in modes:
+            own.run(f"SET GLOBAL {mode} = ON")
+            says(refused(own.url()), "StandbyServer", mode, "primary")
+            late = here.apply(planned)
+            assert (late.exit_code, late.reason) == (3, "StandbyServer")
+        own.run(*(f"SET GLOBAL {mode} = OFF" for mode in reversed(modes)))
+        assert own.rows("SHOW TABLES") == []
+        assert here.apply(planned).exit_code == 0
+
+
+def test_a_server_that_becomes_read_only_gets_no_further_statement(own: MyDatabase) -> None:
+    with my_session(own.url(), locked=True) as mine:
+        own.run("SET GLOBAL read_only = ON")
+        with pytest.raises(Refused) as changed:
+            mine.check_still_mine()
+        own.run("SET GLOBAL read_only = OFF")
+    says(changed.value, "SessionChanged", "read-only")
+
+
+def test_a_replica_is_refused(own: MyDatabase) -> None:
+    """One with a channel to a source, whether or not it runs and takes writes."""
+    if own.server.make == "mariadb":
+        begin = "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'r'"
+        end = "RESET SLAVE ALL"
+    else:
+        begin = (
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1,"
+            " SOURCE_USER = 'r'"
+        )
+        end = "RESET REPLICA ALL"
+    own.run(begin)
+    says(refused(own.url()), "StandbyServer", "replica", "primary")
+    own.run(end)
+    with my_session(own.url()):
+        pass
+
+
+def test_a_group_of_several_primaries_is_refused(own: MyDatabase) -> None:
+    if own.server.make == "mariadb":
+        _answered(own, group_replication_group_name="aaaa", refusal="Group Replication")
+        return
+    own.run(
+        "INSTALL PLUGIN group_replication SONAME 'group_replication.so'",
+        "SET GLOBAL group_replication_group_name = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa'",
+    )
+    with my_session(own.url()):  # of one primary, which this is: it takes writes
+        pass
+    own.run(
+        "SET GLOBAL group_replication_single_primary_mode = OFF",
+        "SET GLOBAL group_replication_enforce_update_everywhere_checks = ON",
+    )
+    says(refused(own.url()), "MultiWriterServer", "Group Replication", "one writer")
+
+
+def test_a_member_of_galera_is_refused(mydatabase: MyDatabase) -> None:
+    """The answers are ours: Debian's servers come without Galera's library, so none can be one."""
+    _answered(mydatabase, wsrep_on="ON", wsrep_provider="/usr/lib/galera/libgalera_smm.so",
+              refusal="Galera")  # fmt: skip
+
+
+def _answered(database: MyDatabase, *, refusal: str, **variables: str) -> None:
+    """A real server's answers, with these variables beside its own."""
+    variables.setdefault("group_replication_single_primary_mode", "OFF")
+    with my_session(database.url()) as mine:
+
+        def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
+            rows = mine.query(sql, params)
+            if not sql.startswith("SHOW GLOBAL VARIABLES"):
+                return rows
+            return [*(row for row in rows if row[0] not in variables), *variables.items()]
+
+        with pytest.raises(Refused) as caught:
+            servers.identify(query)
+    says(caught.value, "MultiWriterServer", refusal, "one writer")
+
+
+# Servers on which the same text means something else.
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT", "IGNORE_SPACE", "REAL_AS_FLOAT",
+     "HIGH_NOT_PRECEDENCE", "ANSI"],
+)  # fmt: skip
+def test_a_mode_that_changes_meaning_is_refused(mydatabase: MyDatabase, mode: str) -> None:
+    """As it reaches one account, so that nobody else's session on the shared server has it."""
+    with _mode_of_new_sessions(mydatabase, mode) as account:
+        says(refused(mydatabase.url(account)), "SqlModeRefused", mode, "sql_mode")
+
+
+@contextlib.contextmanager
+def _mode_of_new_sessions(database: MyDatabase, mode: str) -> Iterator[Account]:
+    account = database.account("ALL")
+    test = f"IF(CURRENT_USER() LIKE '{account.name}@%', CONCAT(@@sql_mode, ',{mode}'), @@sql_mode)"
+    database.run(f'SET GLOBAL init_connect = "SET sql_mode = {test}"')
+    try:
+        yield account
+    finally:
+        database.run("SET GLOBAL init_connect = ''")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "word"),
+    [
+        ("8.0.43", "UnsupportedServer", "8.4"),
+        ("5.7.44-log", "UnsupportedServer", "8.4"),
+        ("10.6.22-MariaDB", "UnsupportedServer", "10.11"),
+        ("5.5.5-10.5.29-MariaDB-log", "UnsupportedServer", "10.11"),
+        ("8.0.11-TiDB-v7.5.0", "UnsupportedServer", "neither"),
+        ("what", "UnsupportedServer", "unknown"),
+    ],
+)
+def test_servers_of_other_versions_are_refused(
+    mydatabase: MyDatabase, said: str, reason: str, word: str
+) -> None:
+    """The version is ours: one server of each make is installed here."""
+    with my_session(mydatabase.url()) as mine:
+
+        def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
+            rows = mine.query(sql, params)
+            return [(said, *rows[0][1:])] if sql.startswith("SELECT VERSION()") else rows
+
+        with pytest.raises(Refused) as caught:
+            servers.identify(query)
+    says(caught.value, reason, word)
+
+
+def test_a_server_of_the_other_make_is_refused(mydatabase: MyDatabase) -> None:
+    make = mydatabase.server.make
+    other = {"mysql": "mariadb", "mariadb": "mysql"}[make]
+    with my_session(mydatabase.url(), make=make):
+        pass
+    says(refused(mydatabase.url(), make=other), "WrongServer", f"target.engine={other}", make)
+
+
+# What the account or the URL cannot do.
+
+
+def test_a_database_that_does_not_exist_is_refused(mydatabase: MyDatabase) -> None:
+    error = refused(mydatabase.server.url("nosuchdatabase"))
+    assert isinstance(error, UsageError)
+    says(error, "Denied", "nosuchdatabase", "create it first")
+
+
+def test_a_wrong_password_is_refused(mydatabase: MyDatabase) -> None:
+    account = mydatabase.account("ALL")
+    error = refused(mydatabase.server.url(mydatabase.name, account.name, "wrong"))
+    says(error, "Denied", account.name)
+    assert "wrong" not in error.message.replace(account.name, "")
+
+
+def test_nobody_listens(mydatabase: MyDatabase) -> None:
+    assert isinstance(refused(mydatabase.url(port="1")), Unreachable)
+
+
+@pytest.mark.parametrize(
+    ("grants", "reason", "words"),
+    [
+        (("SELECT",), "ScratchUnavailable", ("ptahk\\_scratch\\_%", "CREATE", "DROP")),
+        (("SELECT", "SCRATCH"), "LedgerMissing", ("ptahk ledger-sql", "--grant-to")),
+    ],
+)
+def test_an_account_without_the_rights_is_told_what_to_grant(
+    mydatabase: MyDatabase, tmp_path: Path, grants: tuple[str, ...], reason: str,
+    words: tuple[str, ...],
+) -> None:  # fmt: skip
+    account = mydatabase.account(*(grant for grant in grants if grant != "SCRATCH"))
+    if "SCRATCH" in grants:
+        mydatabase.run(f"GRANT ALL ON `ptahk\\_scratch\\_%`.* TO '{account.name}'@'%'")
+    with operator(mydatabase.url(account), tmp_path, defaults={"engine": "mysql"}) as here:
+        done = here.plan(TEXT)
+    assert (done.exit_code, done.reason) == (3, reason), done.frame["error"]
+    told = f"{done.message} {done.frame['error'].get('hint')}"
+    for word in words:
+        assert word in told
+    assert mydatabase.rows("SHOW TABLES") == []
+
+
+def test_an_account_that_may_not_alter_leaves_nothing_half_done(
+    mydatabase: MyDatabase, tmp_path: Path
+) -> None:
+    mydatabase.run("CREATE TABLE a (id int PRIMARY KEY)")
+    account = mydatabase.account("SELECT, CREATE, INSERT, UPDATE, DELETE, REFERENCES")
+    mydatabase.run(f"GRANT ALL ON `ptahk\\_scratch\\_%`.* TO '{account.name}'@'%'")
+    text = "CREATE TABLE a (id int PRIMARY KEY, n int); CREATE TABLE b (id int PRIMARY KEY);"
+    with operator(mydatabase.url(account), tmp_path, defaults={"engine": "mysql"}) as here:
+        planned = here.plan(text)
+        failed = here.apply(planned)
+    assert (failed.exit_code, failed.reason) == (5, "StatementFailed"), failed.frame["error"]
+    assert "ALTER command denied" in failed.message
+    done = int(failed.result["statementsDone"])
+    assert failed.frame["outcomeCertain"] is True
+    assert [row[0] for row in mydatabase.rows("SHOW TABLES LIKE 'b'")] == ["b"] * done
+    assert mydatabase.rows("SHOW COLUMNS FROM a LIKE 'n'") == []
+
+
+# Proxies.
+
+
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_a_proxy_that_multiplexes_is_refused(
+    mydatabase: MyDatabase, tmp_path: Path, sessions: int
+) -> None:
+    """One session for everybody, or one after the other for each: nothing is taken or written."""
+    proxy = Proxy(mydatabase, sessions)
+    with proxy.running(), operator(proxy.url(), tmp_path, defaults={"engine": "mysql"}) as here:
+        done = here.plan(TEXT)
+    assert (done.exit_code, done.reason) == (3, "TransactionPooler"), done.frame["error"]
+    assert mydatabase.rows("SHOW TABLES") == []
+    with my_session(mydatabase.url(), locked=True):  # no session of the proxy's has the lock
+        pass
+
+
+def test_a_direct_session_is_no_proxy(mydatabase: MyDatabase) -> None:
+    with my_session(mydatabase.url(), locked=True) as mine:
+        refuse_pooler(mine, mydatabase.url(), 5)
+        mine.check_still_mine()
+
+
+def test_the_password_is_in_no_message(mydatabase: MyDatabase, tmp_path: Path) -> None:
+    account = mydatabase.account()  # without any right to the database
+    with operator(mydatabase.url(account), tmp_path, defaults={"engine": "mysql"}) as here:
+        done = here.plan(TEXT)
+    assert done.exit_code == 2, done.frame["error"]
+    assert account.password not in str(done.frame)
