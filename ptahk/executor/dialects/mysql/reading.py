@@ -23,7 +23,7 @@ Rows = Sequence[tuple[tuple[Any, ...], ...]]
 
 
 def excluded(spec: JobSpec) -> tuple[str, ...]:
-    """What is never read: the ledger, and ``policy.exclude``."""
+    """What is never read: the ledger, the revision rows, and ``policy.exclude``."""
     return (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES, *spec.policy.exclude)
 
 
