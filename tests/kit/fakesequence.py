@@ -96,6 +96,19 @@ def history(run: Execution, document: dict[str, Any]) -> Iterator[str]:
     yield "planned"
 
 
+def steps(run: Execution, document: dict[str, Any]) -> Iterator[str]:
+    """The durable steps of one command."""
+    match document["command"]:
+        case "history":
+            yield from history(run, document)
+        case "apply":
+            yield from apply(run, document)
+        case _:
+            run.fence(document)
+            yield "fenced"
+            prove(run, document)
+
+
 def prove(run: Execution, document: dict[str, Any]) -> None:
     """The rows of the attempt, then the history."""
     dialect, session, files = _of(run)
