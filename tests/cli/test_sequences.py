@@ -99,6 +99,9 @@ def test_status_says_each_file_its_state_and_the_next_step(user: Ptahk, tmp_path
     assert after["nextStep"] == "plan, then apply"
     assert apply(user, folder, "--to", "3").code == 0
     assert status(user, folder)["verdict"] == "nothingPending"
+    kept = user.run("migrate", "status", "migration/default", "--local", "-o", "json")
+    assert kept.document("MigrationStatus")["summary"] == {"files": 3, "applied": 3, "pending": 0}
+    user.run("observe", "migration/default", "--local").refusal(2)
     text = user.run("migrate", "status", folder)
     assert text.code == 0 and "3_rows.sql" in text.out and "next: nothing" in text.out
 
