@@ -93,6 +93,8 @@ def read_history(
         if spec.fenced is not None:
             return  # a proof reads, and refuses nothing
         raise Refused(chosen.message, reason=chosen.reason, hint=chosen.hint)
+    if plans.total(chosen) and spec.fenced is None:
+        dialect.sequences().require(session)
     data = plans.encode(read.directory, chosen, _job(spec).change, read.fingerprint)
     publish_bytes(data, out)
     out["sequence"] = {

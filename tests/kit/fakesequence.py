@@ -59,6 +59,9 @@ class _Rows:
     def entries(self, session: Any, stream: str) -> list[dict[str, Any]]:
         return [{"version": row.version, "ordinal": row.ordinal} for row in self.rows(None, stream)]
 
+    def require(self, session: Any) -> None:
+        return None
+
     def any_stream(self, session: Any) -> bool:
         return bool(self.db.revisions)
 

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from ptahk import __version__
 from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.migrations.history import Row, RowKind, RowState
 from ptahk.migrations.model import Format, Migration
@@ -66,6 +67,31 @@ def present(session: Session) -> bool:
     """The table is there."""
     return session.query("SELECT pg_catalog.to_regclass('ptahk.revisions') IS NOT NULL")[0][0] is (
         True
+    )
+
+
+_MAY: Final = """
+select case when c.oid is not null then has_table_privilege(c.oid, 'SELECT')
+    and has_table_privilege(c.oid, 'INSERT') and has_table_privilege(c.oid, 'UPDATE')
+  else n.oid is null or has_schema_privilege(n.oid, 'CREATE') end
+from (select) one left join pg_catalog.pg_namespace n on n.nspname = 'ptahk'
+left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'revisions'
+"""
+
+
+def require(session: Session) -> None:
+    """The table may be written, or made beside a ledger that may be (C-6.16).
+
+    :raises Refused: ``LedgerMissing``.
+    """
+    if session.query(_MAY)[0][0]:
+        return
+    role = session.identity.role
+    raise Refused(
+        f"no revision rows can be kept in this database (role={role}): this role may neither "
+        "write nor make ptahk.revisions",
+        reason="LedgerMissing",
+        hint=f"let a DBA run `ptahk ledger-sql --engine postgresql --grant-to {ident(role)}`",
     )
 
 
