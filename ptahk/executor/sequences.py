@@ -288,6 +288,7 @@ def prove(
 ) -> None:
     """Behind the fence: the rows of the attempt, then the history."""
     assert spec.fenced is not None, "a proof has an attempt to settle"
+    dialect.sequences().mend(session, _job(spec).stream)
     out["run"] = {"files": _rows_of(dialect, session, spec, spec.fenced.operation_id)}
     try:
         read_history(dialect, session, spec, files, out)

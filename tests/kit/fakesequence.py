@@ -62,6 +62,12 @@ class _Rows:
     def require(self, session: Any) -> None:
         return None
 
+    def mend(self, session: Any, stream: str) -> None:
+        for key, row in self.db.revisions.items():
+            whole = row.running is None and row.applied == row.total > 0
+            if key[0] == stream and row.state == "running" and whole:
+                self.db.revisions[key] = dataclasses.replace(row, state="applied")
+
     def any_stream(self, session: Any) -> bool:
         return bool(self.db.revisions)
 

@@ -136,6 +136,22 @@ def entries(session: Session, stream: str) -> list[dict[str, Any]]:
     return [dict(zip(ENTRY, values, strict=True)) for values in found]
 
 
+def mend(session: Session, stream: str) -> None:
+    """Write the mark that is missing of files whose every statement is recorded as applied.
+
+    Only behind a fence: whoever left them there writes no more.
+    """
+    if not present(session):
+        return
+    with recording(session):
+        session.query(
+            "UPDATE ptahk.revisions SET state = 'applied', statement_digests = NULL,"
+            " finished_at = clock_timestamp() WHERE stream = %s AND state = 'running'"
+            " AND running IS NULL AND applied = total AND total > 0 RETURNING 1",
+            (stream,),
+        )
+
+
 def any_stream(session: Session) -> bool:
     """Some stream has a row: what is in the database is accounted for."""
     return present(session) and bool(
