@@ -163,12 +163,10 @@ class Execution:
 
     def land(self) -> None:
         """What was in flight when the client died commits after all (invariant 4, hazard P1)."""
-        if self.landing is not None:
-            landing, self.landing = self.landing, None
-            landing()
-            return
         statement, self.in_flight = self.in_flight, None
-        if statement is not None:
+        if statement is not None and self.landing is not None:
+            self.landing()
+        elif statement is not None:
             self._commit(statement)
 
     def _result(self, document: dict[str, Any], guard: Refused | None) -> Iterator[str]:

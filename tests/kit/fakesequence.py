@@ -197,7 +197,7 @@ class _File:
             each.version, kind, "running", ordinal, each.file, each.checksum, each.token_digest,
             each.tx_mode, len(each.statements), done, None, self.run.order.spec.operation_id,
         )  # fmt: skip
-        yield "file"
+        yield "running"
         self.run.in_time(self.document, self.ledger)
         if each.tx_mode == "file":
             yield from self._sent(self._whole)
@@ -205,7 +205,7 @@ class _File:
         for number in range(done + 1, len(each.statements) + 1):
             yield from self._alone(number)
         self._row(state="applied")
-        yield "recorded"
+        yield "statement"
 
     def _alone(self, number: int) -> Iterator[str]:
         self._row(running=number)
@@ -220,8 +220,9 @@ class _File:
 
     def _sent(self, commit: Callable[[], None]) -> Iterator[str]:
         self.run.landing = commit
+        self.run.in_flight = self.migration.statements[0].text
         yield "sent"
-        self.run.landing = None
+        self.run.landing = self.run.in_flight = None
         failing = [
             sql for sql in (item.text for item in self.migration.statements)
             if line_of(sql) in self.run.db.failing
