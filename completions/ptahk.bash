@@ -609,6 +609,15 @@ _ptahk() {
             return ;;
         "migrate/status:--placeholder")
             return ;;
+        "migrate/status:--kubeconfig")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "migrate/status:--context")
+            return ;;
+        "migrate/status:--namespace" | "migrate/status:-n")
+            return ;;
+        "migrate/status:--coordination-namespace")
+            return ;;
         "migrate/repair:--reason")
             return ;;
         "migrate/repair:--output" | "migrate/repair:-o")
@@ -808,7 +817,7 @@ _ptahk() {
         "migrate/hash") words="--engine --format --check --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/validate") words="--engine --format --placeholder --placeholders-off --base --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/show") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
-        "migrate/status") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --help" ;;
+        "migrate/status") words="[DIR REF] --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "migrate/repair") words="--accept-edit --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "migrate/rebase") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
         "census") words="--filename -f --conflicts --unsettled --output -o --quiet -q --verbose -v --no-color --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;

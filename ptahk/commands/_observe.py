@@ -10,10 +10,11 @@ from ptahk.commands._local import Session
 from ptahk.commands._render import document
 from ptahk.commands._text import SEVERITIES
 from ptahk.engine.families.schema.results import DECLARATION_KEY
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import CONFIG_MAP
 from ptahk.engine.model.source import unbase64, unpack
 from ptahk.engine.ports import Key
-from ptahk.errors import InternalError
+from ptahk.errors import InternalError, UsageError
 
 DECLARATION_BYTES_MAX = 64 * 1024 * 1024
 
@@ -68,6 +69,12 @@ def declaration(session: Session) -> str:
 
 
 def _observed(session: Session, *, declaration: bool) -> dict[str, Any]:
+    if session.wanted.kind == MIGRATION:
+        raise UsageError(
+            "a migration has no declared schema to compare with (REF)",
+            field="ref",
+            hint="ptahk migrate status compares its files with the database.",
+        )
     answer = session.drive.ask(session.wanted, "observe", declaration=declaration)
     if answer.exit_code != 0:
         raise failure(answer)

@@ -294,10 +294,8 @@ class PolicyOptions:
     ] = None
 
 
-def _layouts() -> tuple[str, ...]:
-    from ptahk.migrations.model import FORMATS
-
-    return FORMATS
+LAYOUTS = ("ptahk", "atlas", "golang-migrate", "goose", "dbmate", "flyway", "diesel")
+"""As ``migrations.model.FORMATS``, which a command that reads no directory need not load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +308,7 @@ class Directory:
     ] = None
     layout: Annotated[
         str | None,
-        choice(
-            "--format", values=_layouts(), help="Layout of the directory; without it: detected."
-        ),
+        choice("--format", values=LAYOUTS, help="Layout of the directory; without it: detected."),
     ] = None
     stream: Annotated[
         str | None,

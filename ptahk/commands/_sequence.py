@@ -15,17 +15,20 @@ from ptahk.commands import (
     _inputs,
     _job,
     _local,
+    _lookup,
     _resource,
     _wiring,
 )
+from ptahk.commands._drive import read_status
 from ptahk.commands._local import Session, Told
-from ptahk.commands._options import Cluster, is_local, resource_kind
+from ptahk.commands._options import Cluster, Common, Place, is_local, resource_kind
 from ptahk.commands._render import Messages, document
 from ptahk.commands._text import Document, Line, count, table, visible
 from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.source import encode
-from ptahk.errors import UsageError
+from ptahk.errors import Refused, UsageError
 from ptahk.migrations import plans
+from ptahk.migrations.findings import TITLES, WARNINGS
 
 
 def told_of_migration(told: Told, change: Mapping[str, str]) -> Told:
@@ -106,6 +109,51 @@ def status(told: Told) -> dict[str, Any]:
     return _status_document(directory, found.document, result)
 
 
+def status_of_resource(common: Common, place: Place, cluster: Cluster, ref: str) -> dict[str, Any]:
+    """What the last reading of a stored resource's history found, here or in a cluster.
+
+    :raises UsageError: there is no such resource.
+    :raises Refused: its history was not read yet.
+    """
+    if is_local(place):
+        state = _inputs.state_directory(place)
+        progress = _local.Progress(Messages(common))
+        with _wiring.local_world(state, "unless absent", progress) as world:
+            owner = _lookup.one_resource(world, place, ref)
+    else:
+        with _wiring.cluster_reader(cluster.kubeconfig, cluster.context) as reader:
+            owner = _cluster.one_resource(reader, cluster, place, ref)
+    seen = read_status(owner).last_observation
+    if seen is None:
+        raise Refused(
+            f"no history was read yet (REF={ref})", reason="NothingToRecord", hint="Plan first."
+        )
+    known = dict.fromkeys(("file", "line", "column", "hint"))
+    findings = [
+        {**known, "title": TITLES.get(item["number"], ""), "severity": _severity(item), **item}
+        for item in seen["findings"]
+    ]
+    return document(
+        "MigrationStatus",
+        directory="",
+        engine=_documents.engine(owner),
+        stream=owner["spec"].get("stream", "default"),
+        **{key: seen[key] for key in
+           ("format", "verdict", "reason", "message", "nextStep", "fingerprint")},
+        findings=findings,
+        files=[],
+        summary={
+            "files": seen["applied"] + seen["pending"],
+            "applied": seen["applied"],
+            "pending": seen["pending"],
+        },
+    )  # fmt: skip
+
+
+def _severity(item: Mapping[str, Any]) -> str:
+    return "warning" if item["number"] in WARNINGS else "error"
+
+
 def _status_document(
     directory: str, owner: Mapping[str, Any], result: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -172,7 +220,7 @@ def is_clean(value: Document) -> bool:
 
 def status_lines(value: Document) -> Iterator[Line]:
     """A file a line, then the findings, the verdict and what to do."""
-    yield from table(
+    rows = table(
         ("version", "state", "done", "applied at", "ms", "file"),
         (
             (
@@ -186,6 +234,7 @@ def status_lines(value: Document) -> Iterator[Line]:
             for each in value["files"]
         ),
     )
+    yield from rows if value["files"] else ()
     for each in value["files"]:
         if each["error"] and each["state"] != "applied":
             line = f":{each['errorLine']}" if each["errorLine"] else ""

@@ -64,17 +64,11 @@ def acknowledge(
     """Settle what ptahk refuses to decide by itself; the reason and your name are kept."""
     from ptahk.commands import _acknowledge, _render, _text
 
-    words = [statement] if statement else []
-    words += [word for word, given in (("resolved", resolved), ("abandon", abandon)) if given]
     if (frozen + rebind + (operation is not None)) != 1:
         raise UsageError(
             "say what is acknowledged: --frozen, --rebind or --operation ID", field="frozen"
         )
-    if (operation is not None) != (len(words) == 1):
-        raise UsageError(
-            "--operation ID goes with one of --statement, --resolved and --abandon",
-            field="operation",
-        )
+    word = _word(operation, statement, resolved=resolved, abandon=abandon)
     if not (reason or "").strip():
         raise UsageError("no reason given (reason): it is part of the account", field="reason")
     assert reason is not None, "checked above"
@@ -83,7 +77,7 @@ def acknowledge(
         from ptahk.commands import _local, _sequence
 
         told_ = _local.Told(common, place, Source(), PolicyOptions(), ref, timeout, directory)
-        document = _sequence.settle(told_, cluster, operation, words[0], told)
+        document = _sequence.settle(told_, cluster, operation, word, told)
         _render.emit(document, _text.acknowledgement, common)
         return 0
     if not is_local(place):
@@ -95,3 +89,18 @@ def acknowledge(
         document = work(common, place, ref, told, timeout)
     _render.emit(document, _text.acknowledgement, common)
     return 0
+
+
+def _word(operation: str | None, statement: str | None, *, resolved: bool, abandon: bool) -> str:
+    """What is said of the run; empty without one.
+
+    :raises UsageError: nothing, or too much.
+    """
+    words = [statement] if statement else []
+    words += [word for word, given in (("resolved", resolved), ("abandon", abandon)) if given]
+    if (operation is not None) != (len(words) == 1):
+        raise UsageError(
+            "--operation ID goes with one of --statement, --resolved and --abandon",
+            field="operation",
+        )
+    return "".join(words)

@@ -172,13 +172,15 @@ def rebase(
 def status(
     *,
     where: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="Directory of the migrations.")
+        str | None,
+        typer.Argument(metavar="[DIR|REF]", help="Directory, or migration/NAME as last read."),
     ] = None,
     common: Common,
     place: Place,
     source: Source,
     policy: PolicyOptions,
     directory: Directory,
+    cluster: Cluster,
 ) -> int:
     """Each file with its state in the database, the verdict, and what to do next. Only reads.
 
@@ -188,6 +190,10 @@ def status(
 
     from ptahk.commands import _local, _render, _sequence
 
+    if where is not None and where.startswith("migration/"):
+        document = _sequence.status_of_resource(common, place, cluster, where)
+        _render.emit(document, _sequence.status_lines, common)
+        return int(not _sequence.is_clean(document))
     given = where or directory.migrations or DIRECTORY
     told = _local.Told(
         common, place, source, policy, directory=replace(directory, migrations=given)

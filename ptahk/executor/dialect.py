@@ -67,6 +67,12 @@ class Sequences(Protocol):
     def occupied(self, session: Any) -> bool:
         """The database has an object of a user's (C-11.4)."""
 
+    def require(self, session: Any) -> None:
+        """The rows may be written, or their table made (C-6.16)."""
+
+    def mend(self, session: Any, stream: str) -> None:
+        """Write the mark that is missing of files that are recorded whole; behind a fence."""
+
     def admit(self, session: Any, spec: JobSpec) -> None:
         """What refuses an Apply whatever it would run."""
 

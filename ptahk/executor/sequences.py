@@ -93,6 +93,8 @@ def read_history(
         if spec.fenced is not None:
             return  # a proof reads, and refuses nothing
         raise Refused(chosen.message, reason=chosen.reason, hint=chosen.hint)
+    if plans.total(chosen) and spec.fenced is None:
+        dialect.sequences().require(session)
     data = plans.encode(read.directory, chosen, _job(spec).change, read.fingerprint)
     publish_bytes(data, out)
     out["sequence"] = {
@@ -286,6 +288,7 @@ def prove(
 ) -> None:
     """Behind the fence: the rows of the attempt, then the history."""
     assert spec.fenced is not None, "a proof has an attempt to settle"
+    dialect.sequences().mend(session, _job(spec).stream)
     out["run"] = {"files": _rows_of(dialect, session, spec, spec.fenced.operation_id)}
     try:
         read_history(dialect, session, spec, files, out)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ptahk.wire import revisionsql
+
 VERSION: Final = "ptahk ledger, version 1"
 """Comment of the ledger's schema; another one is another ledger."""
 
@@ -130,17 +132,19 @@ def _quoted(text: str) -> str:
 
 
 def postgresql(grant_to: str | None = None) -> tuple[str, ...]:
-    """The statements for PostgreSQL.
+    """The statements for PostgreSQL, with the rows of migrations.
 
     :param grant_to: a role that is to write the ledger without owning it.
     """
+    whole = (*POSTGRESQL, *revisionsql.POSTGRESQL)
     if grant_to is None:
-        return POSTGRESQL
+        return whole
     role = '"' + grant_to.replace('"', '""') + '"'
+    tables = "ptahk.attempt, ptahk.binding, ptahk.revisions"
     return (
-        *POSTGRESQL,
+        *whole,
         f"GRANT USAGE ON SCHEMA ptahk TO {role}",
-        f"GRANT SELECT, INSERT, UPDATE ON ptahk.attempt, ptahk.binding TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE ON {tables} TO {role}",
     )
 
 

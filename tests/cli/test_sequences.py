@@ -99,6 +99,9 @@ def test_status_says_each_file_its_state_and_the_next_step(user: Ptahk, tmp_path
     assert after["nextStep"] == "plan, then apply"
     assert apply(user, folder, "--to", "3").code == 0
     assert status(user, folder)["verdict"] == "nothingPending"
+    kept = user.run("migrate", "status", "migration/default", "--local", "-o", "json")
+    assert kept.document("MigrationStatus")["summary"] == {"files": 3, "applied": 3, "pending": 0}
+    user.run("observe", "migration/default", "--local").refusal(2)
     text = user.run("migrate", "status", folder)
     assert text.code == 0 and "3_rows.sql" in text.out and "next: nothing" in text.out
 
@@ -383,3 +386,18 @@ def test_a_corpus_from_empty_in_parts_and_all_at_once_gives_one_schema(
     assert status(parts, folder)["verdict"] == "nothingPending"
     assert schema_of(two) == schema_of(one)
     two.drop()
+
+
+def test_an_ordinary_role_writes_rows_that_a_dba_made(
+    user_of: MakeUser, tmp_path: Path, database: Database
+) -> None:
+    role = database.role(owns=("app",))
+    user = user_of(database.url(role))
+    folder = write(tmp_path, {"1_a.sql": "CREATE TABLE app.a ();\n"})
+    line = apply(user, folder).refusal(3, "LedgerMissing")
+    assert "ledger-sql" in line
+    script = user.run("ledger-sql", "--engine", "postgresql", "--grant-to", role.name).out
+    database.run(script)
+    done = apply(user, folder)
+    assert done.code == 0, done
+    assert states(database) == [("1", "executed", "applied", 1)]

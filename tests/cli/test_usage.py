@@ -30,7 +30,7 @@ def test_a_manifest_alone_means_the_cluster(ptahk: Ptahk, tmp_path: Path, comman
         (("plan", "--local"), "no database URL"),
         (("plan", "--schema", "x.sql", "--url-env", "postgresql://u:hunter2@h/d"), "not a URL"),
         (("plan", "--schema", "x.sql", "--url-env", "NOT_SET"), "NOT_SET"),
-        (("plan", "--local", "migration/x"), "migrations are not in this build"),
+        (("plan", "--local", "table/x"), "unknown kind"),
         (("plan", "--local", "-o", "xml"), "xml"),
         (("plan", "--local", "--nonsense"), "--nonsense"),
         (("plan", "--local", "--deadline", "5"), "deadline"),

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ptahk.engine.model import source
@@ -23,7 +24,7 @@ from ptahk.engine.model.resource import PLAN_KEY, SOURCE_KEY
 from ptahk.migrations.history import Row
 from ptahk.wire import canonical, digest, frame
 from tests.kit import fakesequence
-from tests.kit.fakeplan import whole
+from tests.kit.fakeplan import finding, whole
 
 TARGET = "sha256:" + "7" * 64
 SERVER = "postgresql/1/1"
@@ -162,25 +163,24 @@ class Execution:
 
     def land(self) -> None:
         """What was in flight when the client died commits after all (invariant 4, hazard P1)."""
-        if self.landing is not None:
-            landing, self.landing = self.landing, None
-            landing()
-            return
         statement, self.in_flight = self.in_flight, None
-        if statement is not None:
+        if statement is not None and self.landing is not None:
+            self.landing()
+        elif statement is not None:
             self._commit(statement)
 
     def _result(self, document: dict[str, Any], guard: Refused | None) -> Iterator[str]:
         self.begin_document(document)
-        command = document["command"]
+        steps = getattr(self, f"_{document['command']}", None)
         if self.order.spec.migration is not None:
-            command = f"{command}_sequence"
+            steps = partial(fakesequence.steps, self)
+        assert steps is not None, "a command of the protocol"
         try:
             yield "start"
             if guard is not None:
                 raise guard
             self.connect(document)
-            yield from getattr(self, f"_{command}")(document)
+            yield from steps(document)
         except Refused as refused:
             self.refuse(document, refused)
 
@@ -258,13 +258,13 @@ class Execution:
         ]  # fmt: skip
         for row in sorted(own, key=lambda row: -row["number"])[:1]:
             text = f"the ledger holds number {row['number']} of this store"
-            found.append(_finding("UnknownNumber", row, text))
+            found.append(finding("UnknownNumber", row, text))
         for row in rows if not spec.shared_realm else ():
             foreign = row["storeUid"] != spec.store_uid and row["storeKind"] == "cluster"
             if foreign and row["state"] == "started" and not row["sharedRealm"]:
                 text = f"another cluster has an unfinished attempt {row['operationId']}"
                 if row["operationId"] not in spec.thawed:
-                    found.append(_finding("ForeignCluster", row, text))
+                    found.append(finding("ForeignCluster", row, text))
         return found
 
     def _declared(self) -> list[str]:
@@ -408,17 +408,6 @@ class Execution:
         if self.db.time() >= parse_time(row["notAfter"]):
             self.failed(document, row, "DeadlineExceeded", "the deadline has passed")
 
-    def _history_sequence(self, document: dict[str, Any]) -> Iterator[str]:
-        yield from fakesequence.history(self, document)
-
-    def _apply_sequence(self, document: dict[str, Any]) -> Iterator[str]:
-        yield from fakesequence.apply(self, document)
-
-    def _prove_sequence(self, document: dict[str, Any]) -> Iterator[str]:
-        self.fence(document)
-        yield "fenced"
-        fakesequence.prove(self, document)
-
     def failed(self, document: dict[str, Any], row: dict[str, Any], reason: str, text: str) -> None:
         """Close the row as failed: it names what is committed."""
         row["state"], row["outcome"] = "finished", "failed"
@@ -507,10 +496,3 @@ class Execution:
             self._make_plan(document)
         elif not self.db.plans:
             raise Refused("NoSource", "a plan needs a declaration")
-
-
-def _finding(reason: str, row: dict[str, Any], message: str) -> dict[str, Any]:
-    return {
-        "reason": reason, "message": message, "number": row["number"],
-        "storeUid": row["storeUid"], "operationId": row["operationId"],
-    }  # fmt: skip

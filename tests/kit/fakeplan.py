@@ -1,4 +1,4 @@
-"""Statements of a fake plan as the planner writes them (C-7.3), for commands that show a plan."""
+"""Parts of a fake result: statements as the planner writes them (C-7.3), findings of a ledger."""
 
 from __future__ import annotations
 
@@ -20,3 +20,11 @@ def whole(index: int, sql: str) -> dict[str, Any]:
         "group": {"number": 1, "transaction": not line.startswith("!")},
         "timeouts": {"lockSeconds": None},
     }
+
+
+def finding(reason: str, row: dict[str, Any], message: str) -> dict[str, Any]:
+    """Why a realm is frozen, as a ledger's report has it."""
+    return {
+        "reason": reason, "message": message, "number": row["number"],
+        "storeUid": row["storeUid"], "operationId": row["operationId"],
+    }  # fmt: skip

@@ -59,6 +59,15 @@ class _Rows:
     def entries(self, session: Any, stream: str) -> list[dict[str, Any]]:
         return [{"version": row.version, "ordinal": row.ordinal} for row in self.rows(None, stream)]
 
+    def require(self, session: Any) -> None:
+        return None
+
+    def mend(self, session: Any, stream: str) -> None:
+        for key, row in self.db.revisions.items():
+            whole = row.running is None and row.applied == row.total > 0
+            if key[0] == stream and row.state == "running" and whole:
+                self.db.revisions[key] = dataclasses.replace(row, state="applied")
+
     def any_stream(self, session: Any) -> bool:
         return bool(self.db.revisions)
 
@@ -96,6 +105,19 @@ def history(run: Execution, document: dict[str, Any]) -> Iterator[str]:
     yield "planned"
 
 
+def steps(run: Execution, document: dict[str, Any]) -> Iterator[str]:
+    """The durable steps of one command."""
+    match document["command"]:
+        case "history":
+            yield from history(run, document)
+        case "apply":
+            yield from apply(run, document)
+        case _:
+            run.fence(document)
+            yield "fenced"
+            prove(run, document)
+
+
 def prove(run: Execution, document: dict[str, Any]) -> None:
     """The rows of the attempt, then the history."""
     dialect, session, files = _of(run)
@@ -124,12 +146,30 @@ def apply(run: Execution, document: dict[str, Any]) -> Iterator[str]:
     document["statementsTotal"] = total
     yield "started"
     before = 0
+    if chosen.rows:
+        _record(run, spec.migration.stream, chosen.rows)
+        db.rows[spec.operation_id]["statementsDone"] = total
     for migration in chosen.migrations:
-        yield from _File(run, document, migration, before, spec.migration.stream).steps()
+        done = chosen.done if migration is chosen.migrations[0] else 0
+        yield from _File(run, document, migration, before, spec.migration.stream).steps(done)
         before += len(migration.statements)
     run.finish_apply(document, total)
     yield "finished"
     assert db.session is run
+
+
+def _record(run: Execution, stream: str, given: Sequence[dict[str, Any]]) -> None:
+    rows = run.db.revisions
+    for row in given:
+        key = (stream, row["version"])
+        told = f"record {row['version']} {row['state']}"
+        run.db.effects.append((run.order.spec.operation_id, told))
+        ordinal = rows[key].ordinal if key in rows else len(rows) + 1
+        rows[key] = Row(
+            row["version"], row["kind"], row["state"], ordinal, row["file"], row["checksum"],
+            row["tokenDigest"], row["txMode"], row["total"], row["applied"], None,
+            run.order.spec.operation_id,
+        )  # fmt: skip
 
 
 @dataclass
@@ -149,23 +189,23 @@ class _File:
         rows = self.run.db.revisions
         rows[key] = dataclasses.replace(rows[key], **changes)
 
-    def steps(self) -> Iterator[str]:
+    def steps(self, done: int) -> Iterator[str]:
         rows, each = self.run.db.revisions, self.migration
         ordinal = max((row.ordinal for row in rows.values()), default=0) + 1
         kind: RowKind = "executed"
         rows[self.stream, each.version] = Row(
             each.version, kind, "running", ordinal, each.file, each.checksum, each.token_digest,
-            each.tx_mode, len(each.statements), 0, None, self.run.order.spec.operation_id,
+            each.tx_mode, len(each.statements), done, None, self.run.order.spec.operation_id,
         )  # fmt: skip
-        yield "file"
+        yield "running"
         self.run.in_time(self.document, self.ledger)
         if each.tx_mode == "file":
             yield from self._sent(self._whole)
             return
-        for number in range(1, len(each.statements) + 1):
+        for number in range(done + 1, len(each.statements) + 1):
             yield from self._alone(number)
         self._row(state="applied")
-        yield "recorded"
+        yield "statement"
 
     def _alone(self, number: int) -> Iterator[str]:
         self._row(running=number)
@@ -180,8 +220,9 @@ class _File:
 
     def _sent(self, commit: Callable[[], None]) -> Iterator[str]:
         self.run.landing = commit
+        self.run.in_flight = self.migration.statements[0].text
         yield "sent"
-        self.run.landing = None
+        self.run.landing = self.run.in_flight = None
         failing = [
             sql for sql in (item.text for item in self.migration.statements)
             if line_of(sql) in self.run.db.failing

@@ -110,9 +110,11 @@ class Scenario:
         document = self.world.objects.get(key)
         self.world.objects.replace({**document, "data": dict(files)})
 
-    def ask(self, type_: RequestType, plan: str | None = None) -> str:
+    def ask(
+        self, type_: RequestType, plan: str | None = None, change: dict[str, str] | None = None
+    ) -> str:
         """Put a request on the resource; its id."""
-        request = Request(self.world.entropy.operation_id(), type_, plan)
+        request = Request(self.world.entropy.operation_id(), type_, plan, change=change)
         document = self.world.objects.get(self.key)
         annotations = dict(document["metadata"].get("annotations") or {})
         annotations[REQUEST] = request_text(request)

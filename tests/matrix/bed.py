@@ -381,7 +381,8 @@ class Bed:
                   for key, job in jobs.jobs.items()},
             created=(jobs._count, len(jobs.created)),
             database=(list(db.live), {key: dict(row) for key, row in db.rows.items()},
-                      list(db.effects), db.binding, db.starts, db.session, set(db.failing)),
+                      list(db.effects), db.binding, db.starts, db.session, set(db.failing),
+                      dict(db.revisions)),
             auditor=(_copied(vars(auditor)), _copied(vars(db.effects_seen))),
             memory={item.name: copy.copy(getattr(memory, item.name)) for item in fields(memory)},
             own=tuple(getattr(self, name) for name in _OWN),
@@ -397,7 +398,8 @@ class Bed:
                      for key, job in saved.jobs.items()}  # fmt: skip
         jobs._count, length = saved.created
         del jobs.created[length:]
-        live, rows, effects, db.binding, db.starts, db.session, failing = saved.database
+        live, rows, effects, db.binding, db.starts, db.session, failing, kept = saved.database
+        db.revisions = dict(kept)
         db.live, db.effects, db.failing = list(live), list(effects), set(failing)
         db.rows = {key: dict(row) for key, row in rows.items()}
         vars(auditor).update(_copied(saved.auditor[0]))

@@ -13,9 +13,10 @@ from typing import Any
 
 from ptahk.engine.model.fields import parse_time
 from ptahk.engine.model.job import OPERATION_ID, Collected, Result
-from ptahk.engine.model.resource import LEASE, SCHEMA
+from ptahk.engine.model.resource import LEASE
 from ptahk.engine.ports import Document
 from ptahk.wire import frame
+from tests.kit import toy
 from tests.kit.memory import MemoryJob
 from tests.matrix.bed import Bed
 from tests.matrix.strikes import Late
@@ -176,6 +177,8 @@ def _state(bed: Bed) -> list[Any]:
         sorted(_left_over(bed, job, unseen) for job in jobs if _matters(job, live)),
         [_row(row, operations) for row in db.rows.values()],
         _effects(bed, operations), db.live, db.binding, sorted(db.failing),
+        [[row.version, row.state, row.applied, row.running, row.claim]
+         for row in db.revisions.values()],
         db.session is not None,
         # Not when it ends: every moment for that is gone on from.
         lingering and [lingering.run.order.spec.operation_id, lingering.sent],
@@ -218,7 +221,7 @@ def _row(row: dict[str, Any], operations: set[Any]) -> Any:
 def _effects(bed: Bed, operations: set[Any]) -> Any:
     """Statements of a declaration take effect once at all, a toy's once in an operation."""
     live = [effect for effect in bed.database.effects if effect[0] in operations]
-    if bed.story.kind != SCHEMA:
+    if bed.story.kind == toy.KIND:
         return live
     return [live, [text for operation, text in bed.database.effects if operation not in operations]]
 
@@ -273,7 +276,8 @@ def _status(status: dict[str, Any]) -> list[Any]:
         " ".join(f"{item['type']} {item['status']} {item['reason']}" for item in shown),
         [_debt(status.get(name)) for name in _DEBTS],
         _some(status.get("database"), _DATABASE), _some(status.get("lastPlan"), _LAST_PLAN),
-        _some(status.get("lastObservation"), ("scopeFingerprint", "source")),
+        _some(status.get("lastObservation"), ("scopeFingerprint", "source", "verdict")),
+        _debt(status.get("unresolvedRun")),
         {name: status.get(name) for name in _PLAIN},
         _some(status.get("frozen"), ("reason", "number")),
         _debt(status.get("request")), status.get("retry"),

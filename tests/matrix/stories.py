@@ -13,6 +13,7 @@ from typing import Any
 from ptahk.commands import _drive
 from ptahk.engine import driver
 from ptahk.engine.model import plan as plans
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import (
     ACKNOWLEDGE,
     API_VERSION,
@@ -26,7 +27,7 @@ from ptahk.engine.model.resource import (
 )
 from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Document, Key
-from tests.kit import toy
+from tests.kit import fakesequence, toy
 from tests.kit.fakedb import SERVER
 from tests.matrix.bed import Bed, Stuck
 
@@ -79,6 +80,14 @@ class PlainStory:
             spec["desired"] = {"inline": "\n".join(self.lines)}
             spec["interval"] = "0"
             spec["policy"] = {"apply": self.policy, "allowDestructive": True}
+        elif self.kind == MIGRATION:
+            files = {"kind": CONFIG_MAP, "apiVersion": "v1",
+                     "metadata": {"namespace": "local", "name": "files"},
+                     "data": fakesequence.files_of(self.lines)}  # fmt: skip
+            bed.api.create(files)
+            spec["artifact"] = {"configMapRef": {"name": "files"}}
+            spec["interval"] = "0"
+            spec["policy"] = {"apply": self.policy}
         else:
             spec["mark"] = self.lines[0]
             bed.database.names = toy.NAMES
@@ -161,8 +170,11 @@ class PlainStory:
     def _converged(self, bed: Bed, status: Status) -> bool:
         if set(bed.database.live) != set(self.lines):
             return False
-        if self.kind != SCHEMA:
+        if self.kind == toy.KIND:
             return True
+        if self.kind == MIGRATION:
+            seen = status.last_observation
+            return seen is not None and seen["verdict"] == "nothingPending"
         last = status.last_plan
         return last is not None and not last["statements"]
 
@@ -195,7 +207,7 @@ def problems_at_end(story: PlainStory, bed: Bed) -> list[str]:
     found += [f"the Job of {job.order.spec.operation} is never cleaned up"
               for job in bed.jobs.jobs.values()
               if job.present and job.ttl_s is None and status is not None]  # fmt: skip
-    once: list[Any] = [item if story.kind != SCHEMA else item[1] for item in db.effects]
+    once: list[Any] = [item if story.kind == toy.KIND else item[1] for item in db.effects]
     if len(once) != len(set(once)):
         found.append(f"a statement took effect twice: {once}")
     if not story.goes and story.ask != "rebind" and set(db.live) != set(story.lines):
@@ -459,6 +471,8 @@ STORIES: dict[str, PlainStory] = {
         PlainStory("lease-lost", lines=_ONE, starts=DISPATCHED, forced=True,
                    script=(("the Lease is cleared", DISPATCHED, give_lease_away),)),
         PlainStory("cluster", **_MANAGED, slow=True, starts=_APPLY),
+        PlainStory("sequence", kind=MIGRATION, lines=_ONE),
+        PlainStory("sequence-cluster", **_MANAGED, kind=MIGRATION, slow=True, starts=_APPLY),
         PlainStory("touch", **_TOY),
         PlainStory("touch-cluster", **_TOY, local=False, slow=True, starts=claimed("Touch")),
         PlainStory("touch-deleted", **_TOY, goes=True, starts=TOUCHED,

@@ -61,6 +61,8 @@ def read(files: Sequence[SourceFile], options: Options) -> Parts:
 def header_of(file: SourceFile, options: Options, parts: Parts) -> Header:
     """The header's keys. Whatever is not understood is a finding: an ignored ``txmode none`` is
     worse than a refusal."""
+    if _silent(file):
+        return Header()
     reader = _Reader(file, parts)
     for comment in comments(file, options.engine, parts):
         match = DIRECTIVE.match(comment.text)
@@ -71,6 +73,8 @@ def header_of(file: SourceFile, options: Options, parts: Parts) -> Header:
 
 def ignored(file: SourceFile, options: Options, parts: Parts) -> Header:
     """``-- ptahk:ignore`` alone, which every layout may have."""
+    if _silent(file):
+        return Header()
     reader = _Reader(file, parts)
     for comment in comments(file, options.engine, Parts()):
         match = DIRECTIVE.match(comment.text)
@@ -83,6 +87,11 @@ def ignored(file: SourceFile, options: Options, parts: Parts) -> Header:
         else:
             reader.take(comment, match[1], match[2].strip())
     return Header(**reader.values)
+
+
+def _silent(file: SourceFile) -> bool:
+    """It cannot hold a directive, so nobody need look for its comments; most files are so."""
+    return "ptahk:" not in file.text.lower()
 
 
 class _Reader:

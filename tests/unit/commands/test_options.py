@@ -10,7 +10,10 @@ import typer
 from typer.testing import CliRunner
 
 from ptahk.commands import _options as options
+from ptahk.engine.model.migration import MIGRATION
+from ptahk.engine.model.resource import SCHEMA
 from ptahk.errors import UsageError
+from ptahk.migrations import model
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,11 @@ def test_references(ref: str | None, name: str | None, result: str | None) -> No
 def test_refused_references(ref: str | None, name: str | None) -> None:
     with pytest.raises(UsageError):
         options.resource_name(ref, name)
+
+
+def test_what_is_repeated_here_is_what_the_models_say() -> None:
+    assert options.LAYOUTS == model.FORMATS
+    assert (options.SCHEMA, options.MIGRATION) == (SCHEMA, MIGRATION)
 
 
 def test_only_an_option_makes_a_run_local(monkeypatch: pytest.MonkeyPatch) -> None:

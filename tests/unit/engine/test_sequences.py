@@ -17,6 +17,7 @@ from ptahk.engine.model.outcome import (
     Succeeded,
     Unknown,
 )
+from tests.kit.fakedb import Died
 from tests.kit.scenario import Scenario, applied, command, planned, scenario
 
 REPORTED = StoredOutcome("Unknown", "StatementFailed", "1_a.sql:1:1: it failed")
@@ -119,3 +120,67 @@ def test_a_history_that_moved_after_the_approval_is_stale() -> None:
     answer = applied(s, process, plan)
     assert answer.reason in ("StalePlan", "AlreadyConverged")
     assert len(s.database.effects) == 2
+
+
+def finish(s: Scenario) -> None:
+    """The same command, with a person's word where nobody saw a statement end, until it is done."""
+    for _ in range(6):
+        answer = command(s, s.process())
+        if answer.exit_code == 0 and set(s.database.live) == {"a", "!b", "c"}:
+            return
+        run = s.status().unresolved_run
+        if answer.reason in ("HistoryDirty", "OutcomeUnknown") and run is not None:
+            word = "applied" if "!b" in s.database.live else "not-applied"
+            told = {"action": "settle", "operation": run.operation_id, "as": word}
+            settle(s, told)
+    raise AssertionError(s.answer())
+
+
+def settle(s: Scenario, change: dict[str, str]) -> None:
+    """A person's word: rows alone, planned, approved and applied like any other."""
+    process = s.process()
+    request = s.ask("plan", change=change)
+    process.settle()
+    answer = s.answer()
+    assert (answer.id, answer.exit_code) == (request, 0), answer
+    assert answer.plan is not None
+    s.approve(answer.plan)
+    assert applied(s, process, answer.plan).exit_code == 0
+
+
+def steps_of_an_apply() -> list[str]:
+    seen: list[str] = []
+    s = scenario("a", "!b", "c", kind=MIGRATION)
+    s.database.step = lambda order, name: (
+        seen.append(name) if order.spec.operation == "Apply" else None
+    )
+    assert command(s, s.process()).exit_code == 0
+    return seen
+
+
+@pytest.mark.parametrize("number", range(len(steps_of_an_apply())))
+@pytest.mark.parametrize("lands", [False, True], ids=["lost", "lands"])
+def test_an_executor_that_dies_at_any_step(number: int, lands: bool) -> None:
+    s = scenario("a", "!b", "c", kind=MIGRATION)
+    left = [number]
+
+    def step(order: Any, name: str) -> None:
+        if order.spec.operation != "Apply" or left[0] < 0:
+            return
+        left[0] -= 1
+        if left[0] < 0:
+            session = s.database.session
+            if lands and session is not None and name == "sent":
+                session.land()  # what was sent commits after all
+            raise Died
+
+    s.database.step = step
+    answer = command(s, s.process())
+    assert answer.exit_code in (0, 3, 4, 5), answer
+    finish(s)
+    found = [statement for _, statement in s.database.effects]
+    effects = [statement for statement in found if not statement.startswith("record ")]
+    assert len(effects) == len(set(effects)) == 3, effects
+    status = s.status()
+    assert (status.unresolved_run, status.phase, s.holder()) == (None, "InSync", None)
+    assert {row.state for row in s.database.revisions.values()} == {"applied"}

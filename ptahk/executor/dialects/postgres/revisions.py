@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ptahk import __version__
+from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.executor.filerun import (
     ROW_COLUMNS,
@@ -56,6 +58,31 @@ def present(session: Session) -> bool:
     )
 
 
+_MAY: Final = """
+select case when c.oid is not null then has_table_privilege(c.oid, 'SELECT')
+    and has_table_privilege(c.oid, 'INSERT') and has_table_privilege(c.oid, 'UPDATE')
+  else n.oid is null or has_schema_privilege(n.oid, 'CREATE') end
+from (select) one left join pg_catalog.pg_namespace n on n.nspname = 'ptahk'
+left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'revisions'
+"""
+
+
+def require(session: Session) -> None:
+    """The table may be written, or made beside a ledger that may be (C-6.16).
+
+    :raises Refused: ``LedgerMissing``.
+    """
+    if session.query(_MAY)[0][0]:
+        return
+    role = session.identity.role
+    raise Refused(
+        f"no revision rows can be kept in this database (role={role}): this role may neither "
+        "write nor make ptahk.revisions",
+        reason="LedgerMissing",
+        hint=f"let a DBA run `ptahk ledger-sql --engine postgresql --grant-to {ident(role)}`",
+    )
+
+
 def create(session: Session) -> None:
     """Make the table where it is missing. Schema ``ptahk`` is the ledger's and is there."""
     if not present(session):
@@ -87,6 +114,22 @@ def entries(session: Session, stream: str) -> list[dict[str, Any]]:
         (stream,),
     )
     return [dict(zip(ENTRY, values, strict=True)) for values in found]
+
+
+def mend(session: Session, stream: str) -> None:
+    """Write the mark that is missing of files whose every statement is recorded as applied.
+
+    Only behind a fence: whoever left them there writes no more.
+    """
+    if not present(session):
+        return
+    with recording(session):
+        session.query(
+            "UPDATE ptahk.revisions SET state = 'applied', statement_digests = NULL,"
+            " finished_at = clock_timestamp() WHERE stream = %s AND state = 'running'"
+            " AND running IS NULL AND applied = total AND total > 0 RETURNING 1",
+            (stream,),
+        )
 
 
 def any_stream(session: Session) -> bool:

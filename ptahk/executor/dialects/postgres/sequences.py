@@ -12,12 +12,19 @@ from ptahk.errors import PtahkError
 from ptahk.executor.attempt import result_digest
 from ptahk.executor.dialects.postgres import ledger, migrating, revisions
 from ptahk.executor.dialects.postgres.applying import begin, record_failure, refuse_read_only
-from ptahk.executor.dialects.postgres.revisions import Attempt, any_stream, entries, rows
+from ptahk.executor.dialects.postgres.revisions import (
+    Attempt,
+    any_stream,
+    entries,
+    mend,
+    require,
+    rows,
+)
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.migrations.model import Format, Migration
 from ptahk.wire.jobspec import JobSpec
 
-__all__ = ["any_stream", "entries", "record_failure", "rows"]
+__all__ = ["any_stream", "entries", "mend", "record_failure", "require", "rows"]
 
 _OCCUPIED: Final = """
 select exists (
@@ -49,6 +56,7 @@ def admit(session: Session, spec: JobSpec) -> None:
     """What refuses an Apply whatever it would run. :raises Refused: why."""
     refuse_read_only(session)
     ledger.refuse_repeat(session, spec)
+    require(session)
 
 
 def start(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
