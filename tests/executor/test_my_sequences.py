@@ -4,7 +4,9 @@ transactions, table locks, and a session that nothing may reset."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import secrets
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +14,10 @@ import pytest
 
 from ptahk.errors import Refused
 from ptahk.executor.budget import ConnectionLost
-from ptahk.executor.dialects.mysql import ledger, marking, migrating, revisions
+from ptahk.executor.dialects.mysql import ledger, marking, migrating, revisions, sequences
 from ptahk.executor.filerun import Run
 from ptahk.migrations import history
+from ptahk.migrations.reading import statement_digest
 from ptahk.wire.jobspec import JobSpec
 from tests.kit.databases import unique
 from tests.kit.sequences import Sequences
@@ -193,6 +196,16 @@ def test_every_file_starts_from_one_session_state_and_the_lock_stays(bed: Sequen
             mine.run("EXECUTE q")
 
 
+def test_a_mode_that_the_text_does_not_show_ends_the_file(bed: Sequences) -> None:
+    text = "CREATE TABLE t (a int); SET sql_mode = concat('AN', 'SI'); SELECT 1;"
+    with bed.session() as mine:
+        before = mine.query("SELECT @@sql_mode")
+        failed = bed.fails(mine, bed.directory(v1_a=text))
+        assert "ANSI_QUOTES" in failed.message
+        assert bed.states(mine) == [("1", "partial", 1, None)]
+        assert mine.query("SELECT @@sql_mode") == before
+
+
 def test_foreign_key_checks_are_the_specs(bed: Sequences) -> None:
     directory = bed.directory(
         v1_a="CREATE TABLE c (a int, FOREIGN KEY (a) REFERENCES p (a));",
@@ -313,8 +326,6 @@ def test_a_statement_that_never_got_its_lock_took_no_effect(
 @contextlib.contextmanager
 def dying(bed: Sequences, run_: Run, number: int, kind: str) -> Any:
     """A run whose session is ended by the server as it writes the word on a statement."""
-    import dataclasses
-
     given: Callable[[int], None] = getattr(run_, kind)
 
     def die(at: int) -> None:
@@ -381,10 +392,87 @@ def test_a_stop_between_mark_and_statement_leaves_no_doubt(bed: Sequences) -> No
                 mine.budget._stop.set()
 
         intend = run_.intend
-        import dataclasses
-
         with pytest.raises(Stopped):
             migrating.run(mine, directory.migrations, dataclasses.replace(run_, intend=stop))
         (row,) = bed.rows(mine)
         assert (row.state, row.applied, row.running) == ("running", 1, None)
         assert statements(bed)[-1] == (2, "none", "")
+
+
+# What the operations of a migration ask of the engine.
+
+
+class MigrationSpec:
+    """A spec with the part that is a migration's."""
+
+    def __init__(self, mine: Any) -> None:
+        self.spec = apply_spec(engine="mysql", server_identity=str(mine.identity))
+        self.migration = types.SimpleNamespace(
+            stream="default", sequence_digest="sha256:" + "1" * 64, foreign_key_checks=True
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.spec, name)
+
+
+def test_an_operation_runs_records_and_finishes(bed: Sequences) -> None:
+    directory = bed.directory(
+        **{"v5_all.checkpoint": "CREATE TABLE t (a int); SELECT 1;", "v6_b": "SELECT 2;"}
+    )
+    covered = [
+        {
+            "version": str(version), "kind": "covered", "state": "applied", "file": f"{version}",
+            "description": "", "checksum": None, "tokenDigest": None, "rawDigest": None,
+            "txMode": "file", "total": 3, "applied": 3, "note": None, "append": None,
+        }
+        for version in (1, 2)
+    ]  # fmt: skip
+    with bed.session() as mine:
+        assert not sequences.occupied(mine)
+        assert not sequences.any_stream(mine)
+        spec = MigrationSpec(mine)
+        sequences.admit(mine, spec)
+        out: dict[str, Any] = {"notes": [], "statementsDone": 0}
+        sequences.start(mine, spec, secrets.token_hex(16), 3, out)
+        sequences.run(mine, spec, directory.format, directory.migrations, 0, covered)
+        sequences.finish(mine, spec, 3)
+        row = sequences.row_of(mine, spec)
+        assert (row["state"], row["outcome"], row["statementsDone"]) == ("finished", "applied", 3)
+        assert [(row.version, row.kind, row.state) for row in sequences.rows(mine, "default")] == [
+            ("5", "executed", "applied"), ("1", "covered", "applied"), ("2", "covered", "applied"),
+            ("6", "executed", "applied"),
+        ]  # fmt: skip
+        entry = sequences.entries(mine, "default")[0]
+        assert (entry["version"], entry["verified"], entry["total"]) == ("5", True, 2)
+        assert entry["startedAt"].endswith("Z")
+        assert entry["finishedAt"] >= entry["startedAt"]
+        assert sequences.occupied(mine)
+        assert sequences.any_stream(mine)
+        with pytest.raises(Refused):
+            sequences.admit(mine, spec)
+
+
+def test_a_persons_word_is_a_row(bed: Sequences) -> None:
+    """Applied: the digest that a resume compares goes with it."""
+    text = (
+        "CREATE TABLE t (a int); CREATE PROCEDURE p() SIGNAL SQLSTATE '45000'; CALL p(); SELECT 1;"
+    )
+    directory = bed.directory(v1_a=text)
+    (migration,) = directory.migrations
+    with bed.session() as mine:
+        bed.fails(mine, directory)
+        assert bed.states(mine) == [("1", "unknown", 2, 3)]
+        spec = MigrationSpec(mine)
+        out: dict[str, Any] = {"notes": [], "statementsDone": 0}
+        sequences.start(mine, spec, secrets.token_hex(16), 1, out)
+        given = {
+            "version": "1", "kind": "executed", "state": "partial", "file": "1_a.sql",
+            "description": "a", "checksum": migration.checksum,
+            "tokenDigest": migration.token_digest, "rawDigest": migration.raw_digest,
+            "txMode": "none", "total": 4, "applied": 3, "note": "seen by me",
+            "append": statement_digest(migration.statements[2]),
+        }  # fmt: skip
+        sequences.record(mine, spec, directory.format, [given])
+        assert bed.states(mine) == [("1", "partial", 3, None)]
+        assert bed.resume(mine, directory, 3) == 1
+        assert bed.states(mine) == [("1", "applied", 4, None)]

@@ -81,17 +81,17 @@ def apply(session: Session, spec: JobSpec, plan: bytes, nonce: str, out: dict[st
     if is_settled(fingerprint(read_live(session, spec)), spec, out):
         return
     check_data(session, statements)
-    _begin(session, spec, nonce, len(statements), out)
+    begin(session, spec, nonce, len(statements), out)
     _run_all(session, spec, statements, out)
 
 
 def rebind(session: Session, spec: JobSpec, nonce: str, out: dict[str, Any]) -> None:
     """Accept another coordination digest for this database (C-6.15, C-11.17); runs nothing else."""
-    _begin(session, spec, nonce, 0, out)
+    begin(session, spec, nonce, 0, out)
     _run_all(session, spec, (), out)
 
 
-def _begin(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
+def begin(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
     """Commit the ledger's row. A refusal that the server answered left nothing behind."""
     out["result"] = "unknown"  # the row may be committed from here on
     out["mutationStarted"] = True
@@ -128,7 +128,7 @@ def _run_all(
     except ConnectionLost:
         raise
     except (PtahkError, pymysql.MySQLError) as error:
-        _record_failure(session, spec, out)
+        record_failure(session, spec, out)
         if isinstance(error, PtahkError):
             raise after_start(error) from error
         raise OperationFailed(text_of(error), reason="StatementFailed") from error
@@ -184,7 +184,7 @@ def _failed(
     return StatementFailed(statement, total, text_of(error), (), f"{code_of(error)}")
 
 
-def _record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
+def record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
     """Close the row as failed: it names what is done. Without that the outcome is unknown."""
     if session.lost:
         return

@@ -42,7 +42,17 @@ _KEPT_CHANGES: Final = 1196
 """Warning of a ROLLBACK: tables that are not transactional keep what was done to them."""
 _INTERRUPTED: Final = 1317
 _LINE: Final = re.compile(r"\bat line (\d+)\Z")
+_QUOTING: Final = frozenset({"ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ORACLE"})
+"""Modes under which what was split is not what the server reads."""
 Phase = Literal["before", "sent", "after"]
+
+
+class ModeChanged(Exception):
+    """A file set a mode that changes how SQL is read, in a way that its text does not show."""
+
+
+_Ends = pymysql.MySQLError | EndedTransaction | ModeChanged
+"""What ends a file with a failed statement."""
 
 
 def run(session: Session, migrations: Sequence[Migration], run_: Run) -> int:
@@ -135,7 +145,7 @@ class _File:
                     revisions.applied(session, self.attempt, migration)
         except ConnectionLost:
             raise
-        except (pymysql.MySQLError, EndedTransaction) as error:
+        except (pymysql.MySQLError, EndedTransaction, ModeChanged) as error:
             raise self._failed(error) from error
         except PtahkError as error:
             self._unmark(error.message)
@@ -183,6 +193,14 @@ class _File:
         self.phase = "after"
         if effects.may_define_tables(statement):
             self._transactional = None
+        if effects.sets_session(statement):
+            self._refuse_modes()
+
+    def _refuse_modes(self) -> None:
+        found = str(self.session.query("SELECT @@SESSION.sql_mode")[0][0])
+        refused = sorted(_QUOTING.intersection(found.upper().split(",")))
+        if refused:
+            raise ModeChanged(f"sql_mode {', '.join(refused)} changes how SQL is read")
 
     def _send_limited(self, text: str, seconds: float) -> None:
         """Neither make limits every kind of statement itself: it is cancelled from outside."""
@@ -354,7 +372,7 @@ class _File:
             self.run_.undone(self.before + self.marked, why)
         self.marked = 0
 
-    def _failed(self, error: pymysql.MySQLError | EndedTransaction) -> MigrationFailed:
+    def _failed(self, error: _Ends) -> MigrationFailed:
         """Record what the error proves."""
         statement = self.migration.statements[self.current - 1]
         self.session.settle(SETTLE_S)
@@ -364,7 +382,7 @@ class _File:
             self.baseline.restore()
         text = text_of(error)
         line, column = _place(statement, text)
-        code = None if isinstance(error, EndedTransaction) else str(code_of(error))
+        code = str(code_of(error)) if isinstance(error, pymysql.MySQLError) else None
         failure = Failure(text, code, self.current, line)
         if state != "unknown" and self.marked:
             with self.session.transaction():
@@ -374,9 +392,9 @@ class _File:
             self.migration, state, failure, f"{self.migration.file}:{line}:{column}"
         )
 
-    def _took_no_effect(
-        self, statement: Statement, error: pymysql.MySQLError | EndedTransaction
-    ) -> bool:
+    def _took_no_effect(self, statement: Statement, error: _Ends) -> bool:
+        if isinstance(error, ModeChanged):
+            return True  # of the session, and put back
         if isinstance(error, EndedTransaction) or (self.phase == "after" and self.marked):
             return False
         if not self.marked or self.phase == "before":

@@ -32,6 +32,11 @@ from ptahk.wire import revisionsql
 
 __all__ = ["Attempt", "Failure", "key"]
 
+ENTRY: Final = (
+    "version", "kind", "state", "ordinal", "file", "description", "format", "total", "applied",
+    "running", "claim", "error", "errorCode", "errorStatement", "errorLine", "durationMs",
+    "verified", "startedAt", "finishedAt", "txMode",
+)  # fmt: skip
 _NOW: Final = "UTC_TIMESTAMP(6)"
 
 
@@ -97,6 +102,63 @@ def _settled(session: Session, row: Row) -> Row:
     return dataclasses.replace(row, applied=applied, running=None)
 
 
+def entries(session: Session, stream: str) -> list[dict[str, Any]]:
+    """The rows of a stream as an account: with times and errors, in order of application."""
+    if not present(session):
+        return []
+    moment = "DATE_FORMAT({}, '%%Y-%%m-%%dT%%H:%%i:%%s.%%fZ')"
+    found = session.query(
+        "SELECT version, kind, state, ordinal, file, description, format, total, applied, running,"
+        " claim, error, error_code, error_statement, error_line, duration_ms, checksum IS NOT NULL,"
+        f" {moment.format('started_at')}, {moment.format('finished_at')}, tx_mode"
+        f" FROM {_table(session)} WHERE stream = %s ORDER BY ordinal",
+        (stream,),
+    )
+    out = [dict(zip(ENTRY, values, strict=True)) for values in found]
+    return [{**each, "verified": bool(each["verified"])} for each in out]
+
+
+def any_stream(session: Session) -> bool:
+    """Some stream has a row: what is in the database is accounted for."""
+    return present(session) and bool(session.query(f"SELECT 1 FROM {_table(session)} LIMIT 1"))
+
+
+def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows that stand for files that are not run now, within the transaction that is open.
+
+    :param given: ``version``, ``kind``, ``state``, ``file``, ``description``, ``checksum``,
+        ``tokenDigest``, ``rawDigest``, ``txMode``, ``total``, ``applied``, ``note``, and
+        ``append``, the digest of a statement that now counts as applied.
+    """
+    for row in given:
+        where = (attempt.stream, str(row["version"]))
+        found = session.query(
+            f"SELECT statement_digests FROM {_table(session)} WHERE stream = %s AND version = %s"
+            " FOR UPDATE",
+            where,
+        )
+        digests = str(found[0][0] or "").split() if found else []
+        if row["append"] is not None:
+            digests[row["applied"] - 1 : row["applied"]] = [row["append"]]
+        values = {
+            "kind": row["kind"], "state": row["state"], "file": row["file"],
+            "checksum": row["checksum"], "token_digest": row["tokenDigest"],
+            "raw_digest": row["rawDigest"], "tx_mode": row["txMode"], "total": row["total"],
+            "running": None, "applied": row["applied"], "error": row["note"],
+            "claim": attempt.operation_id,
+            "statement_digests": "\n".join(digests) if row["state"] == "partial" else None,
+        }  # fmt: skip
+        if not found:
+            values |= {
+                "ordinal": _next_ordinal(session, attempt.stream),
+                "description": row["description"], "format": attempt.layout,
+                "executor": __version__, "db_user": session.identity.account,
+                "server": version(session), "attempt": attempt.number,
+                "sequence_digest": attempt.sequence_digest,
+            }  # fmt: skip
+        _write(session, where, values, f"finished_at = {_NOW}", is_new=not found)
+
+
 def start(
     session: Session, attempt: Attempt, migration: Migration, *, done: int = 0, tx_mode: str = ""
 ) -> None:
@@ -154,24 +216,36 @@ def _put(
     )
     if found and found[0][1] == "applied" and found[0][2] != "repeatable":
         raise not_ours(migration, found[0][0])
-    last = session.query(
-        f"SELECT coalesce(max(ordinal), 0) FROM {_table(session)} WHERE stream = %s",
-        (attempt.stream,),
+    named = {"ordinal": _next_ordinal(session, attempt.stream), **values}
+    _write(session, where, named, f"started_at = {_NOW}", is_new=not found)
+
+
+def _next_ordinal(session: Session, stream: str) -> int:
+    found = session.query(
+        f"SELECT coalesce(max(ordinal), 0) + 1 FROM {_table(session)} WHERE stream = %s", (stream,)
     )
-    named = {"ordinal": int(last[0][0]) + 1, **values}
-    if found:
-        assigned = ", ".join(f"{name} = %s" for name in named)
+    return int(found[0][0])
+
+
+def _write(
+    session: Session, where: tuple[str, str], values: Mapping[str, Any], moment: str, *,
+    is_new: bool,
+) -> None:  # fmt: skip
+    """Insert a row, or change it.
+
+    :param moment: which of its times is now; a new row has been started now too.
+    """
+    assigned = ", ".join([moment, *(f"{name} = %s" for name in values)])
+    if not is_new:
         session.change(
-            f"UPDATE {_table(session)} SET started_at = {_NOW}, {assigned}"
-            " WHERE stream = %s AND version = %s",
-            (*named.values(), *where),
+            f"UPDATE {_table(session)} SET {assigned} WHERE stream = %s AND version = %s",
+            (*values.values(), *where),
         )
         return
-    marks = ", ".join(["%s"] * (len(named) + 2))
     session.change(
-        f"INSERT INTO {_table(session)} (started_at, stream, version, {', '.join(named)})"
-        f" VALUES ({_NOW}, {marks})",
-        (*where, *named.values()),
+        f"INSERT INTO {_table(session)} SET stream = %s, version = %s, started_at = {_NOW},"
+        f" {assigned.removeprefix(f'started_at = {_NOW}, ')}",
+        (*where, *values.values()),
     )
 
 

@@ -1,0 +1,110 @@
+"""MySQL and MariaDB to the operations of a migration: what they ask of an engine (C-11)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import pymysql
+
+from ptahk.errors import PtahkError
+from ptahk.executor.attempt import result_digest
+from ptahk.executor.dialects.mysql import ledger, marking, migrating, revisions
+from ptahk.executor.dialects.mysql.applying import begin, record_failure
+from ptahk.executor.dialects.mysql.revisions import any_stream, entries, rows
+from ptahk.executor.dialects.mysql.session import Session
+from ptahk.executor.filerun import Attempt, Run
+from ptahk.migrations.model import Format, Migration
+from ptahk.wire import ledgersql, revisionsql
+
+__all__ = ["any_stream", "entries", "record_failure", "rows"]
+
+_OWN: Final = (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES)
+_OCCUPIED: Final = (
+    "SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = %s"
+    f" AND table_name NOT IN ({', '.join(['%s'] * len(_OWN))})"
+    " UNION ALL SELECT 1 FROM information_schema.routines WHERE routine_schema = %s"
+    " UNION ALL SELECT 1 FROM information_schema.events WHERE event_schema = %s)"
+)
+
+
+def occupied(session: Session) -> bool:
+    """The database has an object of a user's."""
+    name = session.database
+    return bool(session.query(_OCCUPIED, (name, *_OWN, name, name))[0][0])
+
+
+def admit(session: Session, spec: Any) -> None:
+    """What refuses an Apply whatever it would run. :raises Refused: why."""
+    session.check_still_mine()
+    ledger.refuse_repeat(session, spec)
+
+
+def start(session: Session, spec: Any, nonce: str, total: int, out: dict[str, Any]) -> None:
+    """Commit the ledger's row and make sure of the revision table (C-6.11)."""
+    begin(session, spec, nonce, total, out)
+    revisions.create(session)
+
+
+def _attempt(spec: Any, layout: str) -> Attempt:
+    job = spec.migration
+    assert job is not None and spec.number is not None, "checked with the family"
+    return Attempt(
+        job.stream, spec.operation_id, spec.attempt, str(job.sequence_digest),
+        cast("Format", layout),
+    )  # fmt: skip
+
+
+def run(
+    session: Session, spec: Any, layout: str, migrations: Sequence[Migration], done: int,
+    covered: Sequence[dict[str, Any]],
+) -> None:  # fmt: skip
+    """Run files in order, or the rest of one that stopped after ``done`` statements.
+
+    :param covered: rows that the first file, a checkpoint, stands for.
+    """
+    attempt = _attempt(spec, layout)
+    first = len(migrations[0].statements) if migrations else 0
+    plain = Run(
+        attempt, spec.policy.lock_timeout_seconds,
+        foreign_key_checks=spec.migration.foreign_key_checks,
+    )  # fmt: skip
+    marked = marking.with_marks(plain, session, spec, migrations)
+
+    def progress(number: int) -> None:
+        marked.done(number)
+        if covered and number == first:
+            revisions.record(session, attempt, covered)
+
+    run_ = dataclasses.replace(marked, done=progress)
+    if done:
+        migrating.resume(session, migrations[0], run_, done)
+    else:
+        migrating.run(session, migrations, run_)
+
+
+def record(session: Session, spec: Any, layout: str, given: Sequence[dict[str, Any]]) -> None:
+    """Write rows alone, with the end of the attempt, in one transaction (C-11.17)."""
+    with session.transaction():
+        revisions.record(session, _attempt(spec, layout), given)
+        ledger.update(session, spec, "statements_done = %s", (len(given),))
+        _finished(session, spec, len(given))
+
+
+def finish(session: Session, spec: Any, total: int) -> None:
+    """Close the attempt as applied."""
+    with session.transaction():
+        _finished(session, spec, total)
+
+
+def _finished(session: Session, spec: Any, total: int) -> None:
+    ledger.finish(session, spec, "applied", result_digest(spec, "applied", total))
+
+
+def row_of(session: Session, spec: Any) -> Any:
+    """The ledger's row of this attempt; None where it cannot be read."""
+    with contextlib.suppress(PtahkError, pymysql.MySQLError):
+        return ledger.row_of(session, spec.operation_id)
+    return None
