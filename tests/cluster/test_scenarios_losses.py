@@ -119,9 +119,9 @@ def second_pod(made: Standing) -> None:
 
 LOSSES: dict[str, Callable[[Standing], None]] = {
     "container": kill_container,
+    "second": second_pod,
     "pod": delete_pod,
     "job": delete_job,
-    "second": second_pod,
 }
 LEFT = ("pod", "job")
 """What is there to be lost once the container has ended."""
@@ -246,7 +246,7 @@ def test_the_kubelet_is_killed_at_every_step(theatre: Theatre) -> None:
 def nothing_to_lose(made: Standing) -> None:
     """No Job, so no Pod and no container; and nobody makes a Pod of a Job to come."""
     assert jobs_of(made.bed, "apply") == [], made.step
-    (plan,) = jobs_of(made.bed, "plan")
+    plan = jobs_of(made.bed, "plan")[0]
     plan["metadata"] |= {
         "name": made.bed.claim()["jobName"], "uid": "00000000-0000-0000-0000-000000000001",
     }  # fmt: skip
@@ -263,14 +263,17 @@ def test_what_runs_is_lost_at_every_step(
     until(theatre.replicas[0][1].leads, "the first to lead")
     theatre.standby()
     entered = [(case, enter(theatre, case.step, ended=case.ended)) for case in cases()]
-    waiting = list(entered)
+    waiting = dict(enumerate(entered))
     end = []
+
+    def standing() -> list[int]:
+        return [number for number, one in waiting.items() if stands(theatre, *one)]
+
     while waiting:
-        until(lambda: any(stands(theatre, *one) for one in waiting), f"one of {waiting}", ARRIVAL_S)
-        for case, made in [one for one in waiting if stands(theatre, *one)]:
-            waiting.remove((case, made))
+        for number in until(standing, f"one of {list(waiting.values())}", ARRIVAL_S):
+            case, made = waiting.pop(number)
             if case.step in PROVING and made.step != case.step:
-                waiting.append((case, prove(theatre, made, case.step)))
+                waiting[number] = (case, prove(theatre, made, case.step))
                 continue
             LOSSES[case.loss](made)
             made.locks.close()
