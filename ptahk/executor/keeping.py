@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ptahk.wire.jobspec import JobSpec
+
 FORMAT: Final = "ptahk desired facts 4"
 FILES_MAX: Final = 64
 BYTES_MAX: Final = 256 * 1024 * 1024
@@ -31,6 +33,18 @@ def code_digest(folders: Sequence[Path]) -> str:
         for path in sorted(folder.glob("*.py"))
     ]
     return hashlib.sha256(repr(stamps).encode()).hexdigest()
+
+
+def in_sync_name(facts: str, identity: object, spec: JobSpec) -> str:
+    """What a database in sync is kept under: over what its facts depend on, and the policy.
+
+    :param facts: what the declared facts are kept under; "": nothing is kept.
+    :param identity: of the server and the database.
+    """
+    if not facts:
+        return ""
+    parts = (facts, str(identity), repr(spec.policy), spec.active_deadline_seconds)
+    return "insync-" + hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def read(folder: str | None, name: str) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,21 @@ def test_other_settings_are_another_declaration(
     finally:
         if "GLOBAL" in change:
             mydatabase.run(change)
+
+
+def test_strays_are_swept_by_whatever_makes_a_scratch_database(
+    one: Operator, mydatabase: MyDatabase
+) -> None:
+    assert loaded(one.plan(TEXT))
+    old, new = (f"ptahk_scratch_{int(time.time() + s):08x}{'ab' * 12}" for s in (-60, 3600))
+    mydatabase.run(f"CREATE DATABASE {old}", f"CREATE DATABASE {new}")
+    try:
+        done = one.plan(TEXT)
+        assert not loaded(done) and done.statements
+        left = [name for (name,) in mydatabase.rows("SHOW DATABASES LIKE 'ptahk%'")]
+        assert old not in left and new in left
+    finally:
+        mydatabase.run(f"DROP DATABASE IF EXISTS {old}", f"DROP DATABASE {new}")
 
 
 def test_damaged_facts_are_none(one: Operator, tmp_path: Path) -> None:

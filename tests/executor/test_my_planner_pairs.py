@@ -19,7 +19,7 @@ from tests.kit.budget import scaled
 __all__ = ["my_bench", "shared_my_bench"]
 
 BATCH = 10
-PAIRS = 60
+PAIRS = 200
 """Of each make in a default run; each with and without rows by turns."""
 
 

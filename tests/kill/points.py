@@ -20,6 +20,8 @@ from typing import Any
 
 EVERYBODY = ("cli", "runner", "executor")
 """What a reboot of the machine kills; the database's server is another machine."""
+KILLER = "killer"
+"""The account without a password that ends sessions of a MySQL server."""
 GONE_S = 20.0
 """A killed process is gone in moments; this is how long to wait before saying that it is not."""
 SCRATCH = "scratch."
@@ -40,14 +42,19 @@ class Point:
     when: str = "before"
     """``before`` or ``after``; of a write of bytes also ``during``."""
     victims: tuple[str, ...] = ()
-    """Of ``cli``, ``runner``, ``executor``, ``backend`` (pg_terminate_backend) and
-    ``server`` (SIGKILL to the backend, which restarts the server). Default: the process."""
+    """Of ``cli``, ``runner``, ``executor``, ``backend`` (the session, as a DBA ends one) and
+    ``server`` (SIGKILL to the session's process, or to the server's). Default: the process."""
     mark: str = ""
     """A file that is made right before the strike."""
     steps: str = ""
     """A file that gets a line per step, of every process."""
     admin: str = ""
-    """Where ``backend`` victims are terminated: a URL without a password."""
+    """Where ``backend`` victims are ended: a PostgreSQL URL or a MySQL server's socket, of an
+    account without a password."""
+    engine: str = "postgresql"
+    """Whose driver sends the executor's requests, as in a JobSpec."""
+    server: int = 0
+    """The pid of a server whose sessions have no processes of their own."""
     cli: int = 0
     """The pid of the command, which tells it on to its runner."""
 
@@ -127,9 +134,9 @@ def strike(point: Point, backend: int = 0) -> None:
         elif victim == "runner":
             kill(os.getppid())
         elif victim == "backend":
-            terminate(point.admin, backend)
+            terminate(point.admin, backend, point.engine)
         elif victim == "server":
-            kill(backend)
+            kill(point.server or backend)
         else:
             raise ValueError(f"{point.process} cannot reach {victim}")
     if own:
@@ -157,12 +164,31 @@ def running(pid: int) -> bool:
         return False
 
 
-def terminate(admin: str, backend: int) -> None:
+def terminate(admin: str, backend: int, engine: str = "postgresql") -> None:
     """End one server session as a DBA would, and wait until it is gone."""
+    if engine == "mysql":
+        _kill_thread(admin, backend)
+        return
     import psycopg
 
     with psycopg.connect(admin, autocommit=True) as conn:
         conn.execute("SELECT pg_terminate_backend(%s, %s)", (backend, int(GONE_S * 1000)))
+
+
+def _kill_thread(socket: str, thread: int) -> None:
+    import pymysql
+
+    until = time.monotonic() + GONE_S
+    with pymysql.connect(unix_socket=socket, user=KILLER, autocommit=True) as conn:
+        cursor = conn.cursor()
+        with contextlib.suppress(pymysql.err.OperationalError):  # it has just ended by itself
+            cursor.execute(f"KILL {thread:d}")
+        while cursor.execute(
+            "SELECT 1 FROM information_schema.processlist WHERE id = %s", (thread,)
+        ):
+            if time.monotonic() > until:
+                raise TimeoutError(f"session {thread} survives KILL")
+            time.sleep(0.005)
 
 
 def replace(owner: Any, **attributes: Any) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import Bed, assert_tells_what_to_do
+from tests.kill.bed import assert_tells_what_to_do
 from tests.kill.matrix import points
+from tests.kill.pg import Bed
 from tests.kill.points import kill
 from tests.kill.proxy import Lost, Proxy
 

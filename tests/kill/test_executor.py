@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import Bed
 from tests.kill.matrix import names, points, thorough, thorough_only
+from tests.kill.pg import Bed
 from tests.kill.points import EVERYBODY, Point
 
 pytestmark = pytest.mark.pg(18)

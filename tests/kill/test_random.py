@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import CHANGES, Bed
 from tests.kill.matrix import points
+from tests.kill.pg import CHANGES, Bed
 from tests.kill.points import EVERYBODY, Point
 from tests.kit import budget
 

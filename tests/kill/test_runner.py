@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import Bed
 from tests.kill.matrix import names, points
+from tests.kill.pg import Bed
 from tests.kill.points import Point
 
 pytestmark = pytest.mark.pg(18)

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.kill.bed import Bed, until
+from tests.kill.bed import until
+from tests.kill.pg import Bed
 from tests.kill.points import kill, terminate
 
 pytestmark = pytest.mark.pg(18)
@@ -49,13 +50,7 @@ def test_killed_while_a_statement_runs(make_bed: Callable[..., Bed], how: str, v
     with held_up(bed, how) as waiting:
         command = bed.start()
         backend = waiting()
-        runner, executor = bed.job()
-        if victim in ("cli", "everybody"):
-            kill(command.pid)
-        if victim in ("runner", "everybody"):
-            kill(runner)
-        if victim in ("executor", "everybody"):
-            kill(executor)
+        bed.kill(victim, command)
         if victim == "backend":
             terminate(bed.ground.admin, backend)
         if victim == "server":

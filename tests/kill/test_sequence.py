@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import Bed
 from tests.kill.matrix import names, points, thorough
+from tests.kill.pg import Bed
 from tests.kill.points import EVERYBODY, Point
 
 pytestmark = pytest.mark.pg(18)

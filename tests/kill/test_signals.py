@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import Bed, until
+from tests.kill.bed import until
+from tests.kill.pg import Bed
 
 pytestmark = pytest.mark.pg(18)
 

@@ -17,6 +17,16 @@ FINGERPRINT = "sha256:" + "f" * 64
 
 
 @contextlib.contextmanager
+def _ending(made: Any, locked: bool) -> Iterator[None]:
+    try:
+        if locked:
+            made.lock(5)
+        yield
+    finally:
+        made.close()
+
+
+@contextlib.contextmanager
 def session(url: str, *, locked: bool = False, budget_s: float = 60) -> Iterator[Session]:
     """A session that ends with the block."""
     made = connect(
@@ -25,12 +35,8 @@ def session(url: str, *, locked: bool = False, budget_s: float = 60) -> Iterator
         connect_timeout_s=10,
         budget=Budget(budget_s),
     )
-    try:
-        if locked:
-            made.lock(5)
+    with _ending(made, locked):
         yield made
-    finally:
-        made.close()
 
 
 @contextlib.contextmanager
@@ -45,12 +51,8 @@ def my_session(
         budget=Budget(budget_s),
         make=make,
     )
-    try:
-        if locked:
-            made.lock(5)
+    with _ending(made, locked):
         yield made
-    finally:
-        made.close()
 
 
 def apply_spec(number: int = 1, **changes: Any) -> JobSpec:

@@ -7,7 +7,8 @@ by itself, between a row that says it is about to run and one that says how it e
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pymysql
@@ -34,7 +35,10 @@ from ptahk.wire.jobspec import JobSpec
 
 RETRY_FIRST_S: Final = 0.2
 RETRY_LAST_S: Final = 5.0
+CANCELS_MAX: Final = 4
+"""Tries: one more than somebody may ask us to stop while an end is written."""
 _LOCK_WAIT: Final = 1205
+_INTERRUPTED: Final = 1317
 _DENIED: Final = frozenset({1044, 1142, 1143})
 
 
@@ -128,7 +132,7 @@ def _run_all(
     except ConnectionLost:
         raise
     except (PtahkError, pymysql.MySQLError) as error:
-        record_failure(session, spec, out)
+        record_failure(session, spec, out, error)
         if isinstance(error, PtahkError):
             raise after_start(error) from error
         raise OperationFailed(text_of(error), reason="StatementFailed") from error
@@ -152,7 +156,8 @@ def _run_one(
             break
         except pymysql.MySQLError as error:
             if code_of(error) != _LOCK_WAIT or session.budget.stopping:
-                _note_end(session, spec, statement, error)
+                note = partial(_note_end, session, spec, text_of(error))
+                _despite_a_late_cancel(session, note)
                 raise _failed(session, statement, total, error) from error
             # It waited for a metadata lock and did nothing, so a busy moment burns no approval.
             retries += 1
@@ -162,18 +167,28 @@ def _run_one(
                 )
             session.budget.pause(delay)
             delay = min(RETRY_LAST_S, delay * 2)
-    session.settle(SETTLE_S)
-    ledger.done(session, spec, statement)
+    _despite_a_late_cancel(session, partial(ledger.done, session, spec, statement))
 
 
-def _note_end(
-    session: Session, spec: JobSpec, statement: Statement, error: pymysql.MySQLError
-) -> None:
-    """A refused statement took no effect, where what it works on is as it was before."""
-    session.settle(SETTLE_S)
+def _despite_a_late_cancel(session: Session, work: Callable[[], None]) -> None:
+    """A KILL QUERY that was meant for the statement may reach what is written of its end: that is
+    written again, or the row would not say what the server has already answered."""
+    for left in reversed(range(CANCELS_MAX)):
+        try:
+            session.settle(SETTLE_S)
+            work()
+            return
+        except pymysql.MySQLError as error:
+            if code_of(error) != _INTERRUPTED or not left:
+                raise
+
+
+def _note_end(session: Session, spec: JobSpec, error: str) -> None:
+    """A statement that was refused, or never sent, took no effect, where what it works on is as it
+    was before."""
     open_ = ledger.running(session, spec.operation_id)
     if open_ is not None and ledger.is_as_before(session, open_):
-        ledger.undone(session, spec, statement.index, text_of(error))
+        ledger.undone(session, spec, open_[0], error)
 
 
 def _failed(
@@ -184,14 +199,21 @@ def _failed(
     return StatementFailed(statement, total, text_of(error), (), f"{code_of(error)}")
 
 
-def record_failure(session: Session, spec: JobSpec, out: dict[str, Any]) -> None:
-    """Close the row as failed: it names what is done. Without that the outcome is unknown."""
+def record_failure(
+    session: Session, spec: JobSpec, out: dict[str, Any], error: Exception | None = None
+) -> None:
+    """Close the row as failed: it names what is done. Without that the outcome is unknown.
+
+    :param error: of a statement whose end may not be noted yet; None: it is.
+    """
     if session.lost:
         return
     done = int(out["statementsDone"])
+    digest = result_digest(spec, "failed", done)
     try:
-        session.settle(SETTLE_S)
-        ledger.finish(session, spec, "failed", result_digest(spec, "failed", done))
+        if error is not None:
+            _despite_a_late_cancel(session, partial(_note_end, session, spec, str(error)))
+        _despite_a_late_cancel(session, partial(ledger.finish, session, spec, "failed", digest))
     except (PtahkError, pymysql.MySQLError):
         return
     out["result"] = "failed"

@@ -41,6 +41,7 @@ class Bench:
     """Seconds by step, for the summary."""
     kept_as: str = ""
     _shop: Session | None = None
+    _swept: bool = False
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> Bench:
@@ -110,6 +111,9 @@ class Bench:
     def scratch(self) -> Iterator[str]:
         """An empty scratch database with the target's defaults, which ``shop`` is in."""
         shop = self.shop
+        if not self._swept:
+            self._swept = True
+            scratches.sweep(shop.run, shop.query)
         charset, collation = self.session.query(
             "SELECT default_character_set_name, default_collation_name"
             " FROM information_schema.schemata WHERE schema_name = %s",
@@ -155,7 +159,6 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
     shop = bench.shop
     with contextlib.ExitStack() as stack:
         with bench.timed("createScratch"):
-            scratches.sweep(shop.run, shop.query)
             scratch = stack.enter_context(_timed_drop(bench))
         with bench.timed("load"):
             loaded = load(

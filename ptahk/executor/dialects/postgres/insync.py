@@ -92,13 +92,7 @@ def keep(bench: Bench, files: Files, declared: Desired, seen: Inspection, made: 
 
 
 def _name(bench: Bench, files: Files) -> str:
-    """Over what the facts depend on, the database, and the policy. "": nothing is kept."""
-    facts = bench.facts_name(files)
-    if not facts:
-        return ""
-    spec = bench.spec
-    parts = (facts, str(bench.session.identity), repr(spec.policy), spec.active_deadline_seconds)
-    return "insync-" + hashlib.sha256(repr(parts).encode()).hexdigest()
+    return keeping.in_sync_name(bench.facts_name(files), bench.session.identity, bench.spec)
 
 
 def _kept(bench: Bench, name: str) -> dict[str, Any] | None:
