@@ -28,6 +28,8 @@ class Place(ABC):
     engine: ClassVar[str]
     client: ClassVar[str]
     """The server's own terminal client."""
+    make: ClassVar[str]
+    """What ``--engine`` calls it."""
 
     @abstractmethod
     def load(self, file: Path) -> Any:
@@ -55,6 +57,7 @@ class PgPlace(Place):
     server: servers.Server
     engine = "postgresql"
     client = "psql"
+    make = "postgresql"
 
     def load(self, file: Path) -> databases.Database:
         database = databases.create(self.server)
@@ -76,6 +79,8 @@ class MyPlace(Place):
     @property
     def client(self) -> str:  # type: ignore[override]
         return self.server.make
+
+    make = client
 
     def load(self, file: Path) -> mydatabases.MyDatabase:
         database, server = mydatabases.create(self.server), self.server

@@ -58,7 +58,7 @@ class _Bench:
             self._operation(name, runner)
 
     def _plan(self, state: Path) -> None:
-        arguments = ("--engine", self.spot.engine, "--schema", str(self.file), "--exit-code")
+        arguments = ("--engine", self.spot.make, "--schema", str(self.file), "--exit-code")
         self.spot.ptahk(self.url, state, "plan", *arguments)
 
     def _operation(self, name: str, runner: Operator) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.kill.matrix import names, points, thorough
+from tests.kill.matrix import names, points, thorough, thorough_only
 from tests.kill.my import Bed, Ground
 from tests.kill.points import EVERYBODY, Point
 
@@ -23,7 +23,9 @@ RECORD = "family/groups-planned"
 STRIKES_MAX = 6
 """To one bed."""
 QUIET = ("read", "begin", "scratch.read", "rollback")
-LATE = ("ledger-row", "commit", "intent", "statement", "finish")
+INSIDE = ("statement-row", "progress")
+"""Steps inside a transaction: a kill before them is one after its first write."""
+LATE = ("ledger-row", *thorough_only("commit"), "intent", "statement", "finish")
 """Steps after which the world differs from before the next one."""
 FIRST = ("ledger-ddl", "finish", "ConsumeApproval-replace-status")
 """Steps that only an Apply on a bed of its own is sure to come to."""
@@ -55,7 +57,7 @@ def executor() -> list[list[Point]]:
     quiet = thorough(QUIET)
     return deal(
         4,
-        points(RECORD, "executor", apply, without=quiet),
+        points(RECORD, "executor", apply, without=(*quiet, *thorough(INSIDE))),
         points(RECORD, "executor", apply, ("after",), only=LATE, victims=EVERYBODY),
         points(RECORD, "executor", apply, ("during", "after"), only=("document",)),
         points(RECORD, "executor", apply, only=("statement", "statement-end"), victims=("runner",)),
