@@ -64,6 +64,10 @@ class Sequences(Protocol):
     def any_stream(self, session: Any) -> bool:
         """Some stream has a row."""
 
+    def watched(self, session: Any, stream: str) -> tuple[str, bool] | None:
+        """Digest of another tool's table that the history was imported from, and whether it moved
+        since (C-11.9); None: it was not imported."""
+
     def occupied(self, session: Any) -> bool:
         """The database has an object of a user's (C-11.4)."""
 

@@ -21,6 +21,12 @@ ROW_COLUMNS: Final = (
     " running, claim"
 )
 """What ``row_of`` reads, in its order."""
+ENTRY: Final = (
+    "version", "kind", "state", "ordinal", "file", "description", "format", "total", "applied",
+    "running", "claim", "error", "errorCode", "errorStatement", "errorLine", "durationMs",
+    "verified", "startedAt", "finishedAt", "txMode",
+)  # fmt: skip
+"""A row as an account, in the order that both dialects ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,8 @@ class Run:
     lock_timeout_s: float
     """For files that say nothing themselves."""
     intend: Callable[[int], None] = lambda done: None
-    """The ledger's own mark; called with the number of the statement that is about to run."""
+    """The ledger's own mark, within the transaction of the row's; called with the number of the
+    statement over all files."""
     done: Callable[[int], None] = lambda done: None
     """The ledger's progress, within the transaction that records it here."""
     undone: Callable[[int, str], None] = lambda number, error: None

@@ -37,6 +37,8 @@ class Read:
     fingerprint: str
     occupied: bool
     """User objects are there, and no stream accounts for them."""
+    foreign: str | None
+    """Digest of another tool's table that the history was imported from."""
 
 
 def _job(spec: JobSpec) -> SequenceJob:
@@ -63,13 +65,17 @@ def _read(dialect: Dialect, session: Session, spec: JobSpec, files: Files) -> Re
     job = _job(spec)
     rows = tuple(sequences.rows(session, job.stream))
     occupied = not rows and not sequences.any_stream(session) and sequences.occupied(session)
-    judged = history.judge(directory, rows, empty=not rows and not occupied)
-    return Read(directory, rows, judged, _fingerprint(spec, directory, rows), occupied)
+    foreign, moved = sequences.watched(session, job.stream) or (None, False)
+    judged = history.judge(directory, rows, empty=not rows and not occupied, foreign_moved=moved)
+    fingerprint = _fingerprint(spec, directory, rows, foreign)
+    return Read(directory, rows, judged, fingerprint, occupied, foreign)
 
 
-def _fingerprint(spec: JobSpec, directory: Directory, rows: Sequence[Row]) -> str:
+def _fingerprint(
+    spec: JobSpec, directory: Directory, rows: Sequence[Row], foreign: str | None
+) -> str:
     settled = [history.settled(row, directory.engine == "postgresql") for row in rows]
-    return history.fingerprint(_job(spec).stream, settled, None)
+    return history.fingerprint(_job(spec).stream, settled, foreign)
 
 
 def read_history(
@@ -229,7 +235,7 @@ def select(
 def _require_unchanged(sequences: Any, session: Session, spec: JobSpec, read: Read) -> None:
     """The rows are still those that were judged: the table may have been made only now."""
     rows = tuple(sequences.rows(session, _job(spec).stream))
-    if _fingerprint(spec, read.directory, rows) != read.fingerprint:
+    if _fingerprint(spec, read.directory, rows, read.foreign) != read.fingerprint:
         raise Refused("the history moved under the lock", reason="HistoryMoved", hint="plan again")
 
 

@@ -115,16 +115,17 @@ MYSQL: Final[tuple[str, ...]] = (
 
 
 def mysql(grant_to: str | None = None) -> tuple[str, ...]:
-    """The statements for MySQL and MariaDB, run in the target database.
+    """The statements for MySQL and MariaDB, with migrations' rows, run in the target database.
 
     :param grant_to: an account, ``user`` or ``user@host``, that is to write the ledger.
     """
+    whole = (*MYSQL, *revisionsql.MYSQL, revisionsql.MYSQL_FOREIGN)
     if grant_to is None:
-        return MYSQL
+        return whole
     user, mark, host = grant_to.rpartition("@")
     account = "@".join(_quoted(part) for part in ((user, host) if mark else (host, "%")))
-    return (*MYSQL, *(f"GRANT SELECT, INSERT, UPDATE ON {table} TO {account}"
-                      for table in MYSQL_TABLES))  # fmt: skip
+    tables = (*MYSQL_TABLES, *revisionsql.MYSQL_TABLES)
+    return (*whole, *(f"GRANT SELECT, INSERT, UPDATE ON {table} TO {account}" for table in tables))
 
 
 def _quoted(text: str) -> str:

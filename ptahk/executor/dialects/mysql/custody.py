@@ -53,7 +53,7 @@ def presence(session: Session) -> Presence:
         )
     }
     if not found:
-        return Presence(False, False, False, _creatable(session))
+        return Presence(False, False, False, may_create(session))
     for table, (kind, engine, comment) in sorted(found.items()):
         if str(comment) != ledgersql.VERSION and kind == "BASE TABLE":
             raise Refused(
@@ -66,9 +66,9 @@ def presence(session: Session) -> Presence:
     _refuse_triggers(session)
     if len(found) < len(TABLES):
         # Made in part: by us, before we were stopped, or by an account that sees no more.
-        return Presence(False, False, False, _creatable(session))
+        return Presence(False, False, False, may_create(session))
     readable = all(_may(session, f"SELECT 1 FROM {name(session, each)} LIMIT 0") for each in TABLES)
-    return Presence(True, readable, readable and _writable(session), _creatable(session))
+    return Presence(True, readable, readable and _writable(session), may_create(session))
 
 
 def _refuse_triggers(session: Session) -> None:
@@ -82,18 +82,22 @@ def _refuse_triggers(session: Session) -> None:
 
 
 def _writable(session: Session) -> bool:
+    return all(may_write(session, each, "operation_id") for each in TABLES)
+
+
+def may_write(session: Session, table: str, column: str) -> bool:
     """Statements that touch no row, and want the right to."""
-    return all(
-        _may(session, f"INSERT INTO {name(session, each)} SELECT * FROM {name(session, each)}"
-                      " WHERE 1 = 0")
-        and _may(session, f"UPDATE {name(session, each)} SET operation_id = operation_id"
-                          " WHERE 1 = 0")
-        for each in TABLES
-    )  # fmt: skip
+    whole = name(session, table)
+    return _may(session, f"INSERT INTO {whole} SELECT * FROM {whole} WHERE 1 = 0") and _may(
+        session, f"UPDATE {whole} SET {column} = {column} WHERE 1 = 0"
+    )
 
 
-def _creatable(session: Session) -> bool:
-    """The server looks at the rights before it finds that there is nothing to copy."""
+def may_create(session: Session) -> bool:
+    """Whether tables may be made here.
+
+    The server looks at the rights before it finds that there is nothing to copy.
+    """
     nothing = name(session, f"ptahk_none_{secrets.token_hex(8)}")
     try:
         session.run(f"CREATE TABLE {nothing}_copy LIKE {nothing}")

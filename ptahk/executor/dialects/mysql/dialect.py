@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pymysql
 
-from ptahk.errors import OperationFailed, PtahkError, UsageError
+from ptahk.errors import OperationFailed, PtahkError
 from ptahk.executor.budget import Budget
 from ptahk.executor.dialect import Sequences
 from ptahk.executor.dialects.mysql import session as sessions
@@ -81,11 +81,9 @@ def plan(bench: Any, files: Files, out: dict[str, Any], for_proof: bool) -> None
 
 
 def sequences() -> Sequences:
-    raise UsageError(
-        "migrations are not run on MySQL and MariaDB by this build (engine=mysql)",
-        reason="EngineNotSupported",
-        field="engine",
-    )
+    from ptahk.executor.dialects.mysql import sequences as module
+
+    return cast("Sequences", module)
 
 
 def unexpected(error: Exception) -> PtahkError:

@@ -16,6 +16,7 @@ from ptahk.errors import Refused
 from ptahk.executor.dialects.mysql import custody, marking
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.filerun import (
+    ENTRY,
     ROW_COLUMNS,
     Attempt,
     Failure,
@@ -32,11 +33,6 @@ from ptahk.wire import revisionsql
 
 __all__ = ["Attempt", "Failure", "key"]
 
-ENTRY: Final = (
-    "version", "kind", "state", "ordinal", "file", "description", "format", "total", "applied",
-    "running", "claim", "error", "errorCode", "errorStatement", "errorLine", "durationMs",
-    "verified", "startedAt", "finishedAt", "txMode",
-)  # fmt: skip
 _NOW: Final = "UTC_TIMESTAMP(6)"
 
 
@@ -68,6 +64,39 @@ def present(session: Session) -> bool:
             hint="find out who made it; drop or rename it",
         )
     return True
+
+
+def require(session: Session) -> None:
+    """The table may be written, or made (C-6.16). :raises Refused: ``LedgerMissing``."""
+    if present(session):
+        allowed = custody.may_write(session, revisionsql.MYSQL_TABLE, "version")
+    else:
+        allowed = custody.may_create(session)
+    if allowed:
+        return
+    account = session.identity.account
+    raise Refused(
+        f"no revision rows can be kept in this database (account={account}): this account may "
+        f"neither write nor make {revisionsql.MYSQL_TABLE}",
+        reason="LedgerMissing",
+        hint=f"let a DBA run `ptahk ledger-sql --engine mysql --grant-to '{account}'` in it",
+    )
+
+
+def mend(session: Session, stream: str) -> None:
+    """Write the mark that is missing of files whose every statement is recorded as applied.
+
+    Only behind a fence: whoever left them there writes no more.
+    """
+    if not present(session):
+        return
+    with session.transaction():
+        session.change(
+            f"UPDATE {_table(session)} SET state = 'applied', statement_digests = NULL,"
+            f" finished_at = {_NOW} WHERE stream = %s AND state = 'running'"
+            " AND running IS NULL AND applied = total AND total > 0",
+            (stream,),
+        )
 
 
 def create(session: Session) -> None:

@@ -13,13 +13,15 @@ from ptahk.errors import PtahkError
 from ptahk.executor.attempt import result_digest
 from ptahk.executor.dialects.mysql import ledger, marking, migrating, revisions
 from ptahk.executor.dialects.mysql.applying import begin, record_failure
-from ptahk.executor.dialects.mysql.revisions import any_stream, entries, rows
+from ptahk.executor.dialects.mysql.foreign import watched
+from ptahk.executor.dialects.mysql.revisions import any_stream, entries, mend, require, rows
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.filerun import Attempt, Run
 from ptahk.migrations.model import Format, Migration
 from ptahk.wire import ledgersql, revisionsql
+from ptahk.wire.jobspec import JobSpec
 
-__all__ = ["any_stream", "entries", "record_failure", "rows"]
+__all__ = ["any_stream", "entries", "mend", "record_failure", "require", "rows", "watched"]
 
 _OWN: Final = (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES)
 _OCCUPIED: Final = (
@@ -36,19 +38,20 @@ def occupied(session: Session) -> bool:
     return bool(session.query(_OCCUPIED, (name, *_OWN, name, name))[0][0])
 
 
-def admit(session: Session, spec: Any) -> None:
+def admit(session: Session, spec: JobSpec) -> None:
     """What refuses an Apply whatever it would run. :raises Refused: why."""
     session.check_still_mine()
     ledger.refuse_repeat(session, spec)
+    require(session)
 
 
-def start(session: Session, spec: Any, nonce: str, total: int, out: dict[str, Any]) -> None:
+def start(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str, Any]) -> None:
     """Commit the ledger's row and make sure of the revision table (C-6.11)."""
     begin(session, spec, nonce, total, out)
     revisions.create(session)
 
 
-def _attempt(spec: Any, layout: str) -> Attempt:
+def _attempt(spec: JobSpec, layout: str) -> Attempt:
     job = spec.migration
     assert job is not None and spec.number is not None, "checked with the family"
     return Attempt(
@@ -58,13 +61,14 @@ def _attempt(spec: Any, layout: str) -> Attempt:
 
 
 def run(
-    session: Session, spec: Any, layout: str, migrations: Sequence[Migration], done: int,
+    session: Session, spec: JobSpec, layout: str, migrations: Sequence[Migration], done: int,
     covered: Sequence[dict[str, Any]],
 ) -> None:  # fmt: skip
     """Run files in order, or the rest of one that stopped after ``done`` statements.
 
     :param covered: rows that the first file, a checkpoint, stands for.
     """
+    assert spec.migration is not None, "checked with the family"
     attempt = _attempt(spec, layout)
     first = len(migrations[0].statements) if migrations else 0
     plain = Run(
@@ -85,7 +89,7 @@ def run(
         migrating.run(session, migrations, run_)
 
 
-def record(session: Session, spec: Any, layout: str, given: Sequence[dict[str, Any]]) -> None:
+def record(session: Session, spec: JobSpec, layout: str, given: Sequence[dict[str, Any]]) -> None:
     """Write rows alone, with the end of the attempt, in one transaction (C-11.17)."""
     with session.transaction():
         revisions.record(session, _attempt(spec, layout), given)
@@ -93,17 +97,17 @@ def record(session: Session, spec: Any, layout: str, given: Sequence[dict[str, A
         _finished(session, spec, len(given))
 
 
-def finish(session: Session, spec: Any, total: int) -> None:
+def finish(session: Session, spec: JobSpec, total: int) -> None:
     """Close the attempt as applied."""
     with session.transaction():
         _finished(session, spec, total)
 
 
-def _finished(session: Session, spec: Any, total: int) -> None:
+def _finished(session: Session, spec: JobSpec, total: int) -> None:
     ledger.finish(session, spec, "applied", result_digest(spec, "applied", total))
 
 
-def row_of(session: Session, spec: Any) -> Any:
+def row_of(session: Session, spec: JobSpec) -> Any:
     """The ledger's row of this attempt; None where it cannot be read."""
     with contextlib.suppress(PtahkError, pymysql.MySQLError):
         return ledger.row_of(session, spec.operation_id)

@@ -14,6 +14,7 @@ from ptahk.errors import Refused
 from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.executor.filerun import (
+    ENTRY,
     ROW_COLUMNS,
     Attempt,
     Failure,
@@ -29,12 +30,6 @@ from ptahk.migrations.reading import statement_digest
 from ptahk.wire import revisionsql
 
 __all__ = ["Attempt", "Failure", "key"]
-
-ENTRY: Final = (
-    "version", "kind", "state", "ordinal", "file", "description", "format", "total", "applied",
-    "running", "claim", "error", "errorCode", "errorStatement", "errorLine", "durationMs",
-    "verified", "startedAt", "finishedAt", "txMode",
-)  # fmt: skip
 
 
 @contextlib.contextmanager

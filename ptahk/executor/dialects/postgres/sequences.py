@@ -12,6 +12,7 @@ from ptahk.errors import PtahkError
 from ptahk.executor.attempt import result_digest
 from ptahk.executor.dialects.postgres import ledger, migrating, revisions
 from ptahk.executor.dialects.postgres.applying import begin, record_failure, refuse_read_only
+from ptahk.executor.dialects.postgres.foreign import watched
 from ptahk.executor.dialects.postgres.revisions import (
     Attempt,
     any_stream,
@@ -24,7 +25,7 @@ from ptahk.executor.dialects.postgres.session import Session
 from ptahk.migrations.model import Format, Migration
 from ptahk.wire.jobspec import JobSpec
 
-__all__ = ["any_stream", "entries", "mend", "record_failure", "require", "rows"]
+__all__ = ["any_stream", "entries", "mend", "record_failure", "require", "rows", "watched"]
 
 _OCCUPIED: Final = """
 select exists (
