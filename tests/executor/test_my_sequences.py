@@ -248,7 +248,8 @@ def test_a_table_of_somebody_elses_is_not_trusted(bed: Sequences) -> None:
 
 
 def test_ptahks_tables_are_no_part_of_a_schema(bed: Sequences) -> None:
-    from ptahk.executor.dialects.mysql.inspecting import excluded, read_live
+    from ptahk.executor.dialects.mysql.inspecting import read_live
+    from ptahk.executor.dialects.mysql.reading import excluded
 
     with bed.session() as mine:
         spec = apply_spec(engine="mysql")
