@@ -18,9 +18,9 @@ JOBS ?= $(shell nproc)
 SEEDS ?= 20000
 FIRST ?= 0
 # How many faults `make model` lets happen on one path, and how many states of one kind of fault are
-# enough (0: all there are; a clock that steps has millions).
+# enough (0: all there are; a clock that steps gives millions).
 FAULTS ?= 1
-STATES ?= 300000
+STATES ?= 500000
 # More for pytest, for example: make suites TESTS=tests/unit ARGS='-k frame -x'
 TESTS ?= tests
 ARGS ?=

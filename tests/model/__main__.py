@@ -35,7 +35,7 @@ def main() -> int:
         "--states",
         type=int,
         default=0,
-        help="of one exploration: no more faults from then on; 0: all there are",
+        help="of one exploration are enough; 0: all there are",
     )
     parser.add_argument("--kinds", help="these kinds of faults alone, with commas")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")

@@ -24,13 +24,13 @@ def parts_of(world: str, faults: int, states: int | None, kinds: tuple[str, ...]
     With one fault a path, what follows from a fault of one kind has none of another: each kind is
     explored alone, and together they are the whole.
 
-    :param states: of one part, after which no more faults happen in it.
+    :param states: of one part, after which nothing more is looked at in it.
     """
     if faults != 1 or jobs == 1:
         return [Bounds(world, faults, states, kinds)]
     alone = [(kind,) for kind in kinds or KINDS if kind not in FATES]
     fates = tuple(kind for kind in FATES if kinds is None or kind in kinds)
-    return [Bounds(world, 1, states, part) for part in (*alone, fates) if part]
+    return [Bounds(world, 1, None, part, most=states) for part in (*alone, fates) if part]
 
 
 def campaign(bounds: list[Bounds], jobs: int) -> int:

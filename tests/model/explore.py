@@ -37,6 +37,8 @@ class Bounds:
         all depths; what follows from them without faults is still explored. None: all there are.
     :param kinds: which faults may happen; None: all.
     :param memo: False: every pass is run for real.
+    :param most: nothing is looked at once so many states are known: what would follow from the rest
+        is not known, and none of them is called stuck for it. None: all there are.
     """
 
     world: str = "cluster"
@@ -44,6 +46,7 @@ class Bounds:
     states: int | None = None
     kinds: tuple[str, ...] | None = None
     memo: bool = True
+    most: int | None = None
 
 
 @dataclass
@@ -58,6 +61,8 @@ class Report:
     seconds: float = 0.0
     depth: int = 0
     resolved: int = 0
+    passed_over: int = 0
+    """States that are known and were not looked at."""
     complete: bool = True
     """Nothing within the faults that the bounds allow was left out."""
     layers: list[int] = field(default_factory=list)
@@ -80,7 +85,8 @@ class Report:
         return [
             f"{self.bounds.world}, up to {self.bounds.faults} faults a path, of {of}: "
             f"{self.states:,} states ({whole}), {self.transitions:,} transitions, "
-            f"depth {self.depth}, {self.resolved:,} resolved",
+            f"depth {self.depth}, {self.resolved:,} resolved"
+            + (f", {self.passed_over:,} not looked at" if self.passed_over else ""),
             f"  by faults used: {', '.join(f'{number:,}' for number in self.layers)}",
             f"  {self.passes:,} passes in {self.seconds:.0f} s ({rate:,.0f} a second), "
             f"{self.passes_run:,} of them not seen before",
@@ -102,6 +108,8 @@ class Explorer:
         self.move = array("H")
         self.done = array("I")
         """Indices of resolved states."""
+        self.beyond = array("I")
+        """Indices of states that the bound leaves alone."""
         self.edges = (array("I"), array("I"))
         self.report = Report(bounds)
 
@@ -169,6 +177,10 @@ class Explorer:
         most = self.bounds.states
         return most is not None and len(self.index) >= most
 
+    def _over(self) -> bool:
+        most = self.bounds.most
+        return most is not None and len(self.index) >= most
+
     def _layer(self, seeds: Seeds, known: list[tuple[State, int, int]] | None) -> bool:
         """Everything that no further fault leads to, by steps; False: something is wrong.
 
@@ -185,12 +197,16 @@ class Explorer:
             for name, state, parent, move in waiting.pop(depth, ()):
                 if name in self.index:
                     continue
-                if self._full():
+                if self._full() or self._over():
                     self.report.complete = False
                     continue
                 at = self._add(name, parent, move)
                 buckets.setdefault(depth, []).append((state, at))
             for state, at in buckets.pop(depth, ()):
+                if self._over():
+                    self.report.complete = False
+                    self.beyond.append(at)
+                    continue
                 if known is not None:
                     known.append((state, at, depth))
                 if not self._expand(state, at, depth, buckets):
@@ -265,7 +281,7 @@ class Explorer:
             else:
                 held.append(source)
         reached = bytearray(count)
-        todo = list(self.done)
+        todo = [*self.done, *self.beyond]
         for at in todo:
             reached[at] = 1
         while todo:
@@ -273,7 +289,7 @@ class Explorer:
                 if not reached[source]:
                     reached[source] = 1
                     todo.append(source)
-        self.report.resolved = len(self.done)
+        self.report.resolved, self.report.passed_over = len(self.done), len(self.beyond)
         lost = [at for at in range(count) if not reached[at]]
         if lost:
             moving = set(self.edges[0])
