@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -46,6 +47,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("ptahk")
+
+# What nohup or a shell's background has the tests ignore, every process that they start would too.
+for _number, _heard in (
+    (signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler),
+):  # fmt: skip
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _heard)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -29,17 +29,9 @@ sys.exit(cli.main(["failing", *sys.argv[1:]]))
 """
 
 
-# Whatever started the tests: nohup ignores one, a shell's background the other.
-HEARING = """
-import signal
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-"""
-
-
 def fail(ptahk: Ptahk, body: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", HEARING + FAILING.format(body=body), *arguments],
+        [sys.executable, "-c", FAILING.format(body=body), *arguments],
         env=ptahk.env(env),
         cwd=ROOT,
         capture_output=True,

@@ -346,7 +346,7 @@ def dying(bed: Sequences, run_: Run, number: int, kind: str) -> Any:
         # Done, and nobody wrote it.
         ("CREATE TABLE t (a int); SELECT 1;", 1, "done", ("partial", 1)),
         ("CREATE TABLE t (a int); DROP TABLE t; SELECT 1;", 2, "done", ("partial", 2)),
-        ("SELECT 1; CREATE TABLE t (a int); ALTER TABLE t ADD b int;", 3, "done", ("partial", 3)),
+        ("SELECT 1; CREATE TABLE t (a int); ALTER TABLE t ADD b int;", 3, "done", ("applied", 3)),
         # Data goes with its progress.
         ("CREATE TABLE t (a int); INSERT INTO t VALUES (1);", 2, "done", ("partial", 1)),
         # Not even begun.

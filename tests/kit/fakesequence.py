@@ -68,6 +68,9 @@ class _Rows:
             if key[0] == stream and row.state == "running" and whole:
                 self.db.revisions[key] = dataclasses.replace(row, state="applied")
 
+    def watched(self, session: Any, stream: str) -> None:
+        """Nothing was imported from another tool."""
+
     def any_stream(self, session: Any) -> bool:
         return bool(self.db.revisions)
 
