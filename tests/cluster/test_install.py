@@ -56,8 +56,9 @@ class Place:
 
     def pods(self) -> list[dict[str, Any]]:
         """The manager's, that are not on their way out."""
+        selector = f"--selector={LABEL},app.kubernetes.io/component!=uninstall"
         told = self.town.plane.kubectl(
-            "get", "pods", f"--namespace={COORDINATION}", f"--selector={LABEL}", "--output=json"
+            "get", "pods", f"--namespace={COORDINATION}", selector, "--output=json"
         )
         return [
             item for item in json.loads(told)["items"]
