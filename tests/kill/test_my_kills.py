@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.kill.matrix import names, points, thorough, thorough_only
+from tests.kill.matrix import THOROUGH, names, points, thorough, thorough_only
 from tests.kill.my import Bed, Ground
 from tests.kill.points import EVERYBODY, Point
 
 RECORD = "family/groups-planned"
 STRIKES_MAX = 6
 """To one bed."""
+SHARE = 1 if THOROUGH else 3
+"""Of how many points one is struck; all of them, some 220 on each make, with a budget above 1."""
 QUIET = ("read", "begin", "scratch.read", "rollback")
 INSIDE = ("statement-row", "progress")
 """Steps inside a transaction: a kill before them is one after its first write."""
@@ -44,7 +46,7 @@ WITHOUT_A_SESSION = ("start", "document")
 def deal(hands: int, *groups: Iterable[Point]) -> list[list[Point]]:
     """The points in so many hands, alike."""
     deck = [point for group in groups for point in group]
-    return [deck[at::hands] for at in range(hands)]
+    return [deck[at::hands][::SHARE] for at in range(hands)]
 
 
 def struck_by(victims: tuple[str, ...], found: Iterable[Point]) -> list[Point]:

@@ -18,13 +18,21 @@ pytestmark = pytest.mark.pg(18)
 
 QUIET = ("ledger-ddl", "read", "begin", "constraints", "progress")
 LATE = ("ledger-row", "commit", "statement", "document")
+MOST = 2
+"""Of the points at steps of one name, by default."""
 APPLY = [
-    *points("sequence-planned", "executor", ("Apply",), without=("rollback", *thorough(QUIET))),
-    *points("sequence-planned", "executor", ("Apply",), ("after",), only=LATE),
+    *points(
+        "sequence-planned",
+        "executor",
+        ("Apply",),
+        without=("rollback", *thorough(QUIET)),
+        most=MOST,
+    ),
+    *points("sequence-planned", "executor", ("Apply",), ("after",), only=LATE, most=MOST),
 ]
 TOGETHER = points(
     "sequence-planned", "executor", ("Apply",), ("after",), only=("commit", "document"),
-    victims=EVERYBODY,
+    victims=EVERYBODY, most=MOST,
 )  # fmt: skip
 
 
