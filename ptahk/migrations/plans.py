@@ -16,7 +16,7 @@ from ptahk.migrations.model import Migration
 from ptahk.migrations.model import Sequence as Directory
 from ptahk.wire import canonical, digest
 
-Action = Literal["run", "resume", "baseline", "repair", "settle"]
+Action = Literal["run", "resume", "baseline", "import", "repair", "settle"]
 REPEATABLE: Final = "R__"
 """Prefix of a repeatable's key, which no version has."""
 REASONS: Final[Mapping[str, str]] = {
@@ -52,6 +52,8 @@ class Chosen:
     approval: bool = False
     """No policy stands in for a person."""
     engine: Any = "postgresql"
+    notes: tuple[str, ...] = ()
+    """What a person reads beside the statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ def _run(
         return Refusal(
             "DatabaseNotEmpty",
             "the database has objects, and no history says which files made them",
-            "record what is there with ptahk baseline --to VERSION, or use an empty database",
+            "record what is there with ptahk baseline --to VERSION, or --from TOOL where another "
+            "tool has its history; or use an empty database",
         )
     covered: tuple[dict[str, Any], ...] = ()
     if pending and pending[0].kind == "checkpoint":
@@ -213,14 +216,15 @@ def _baseline(
     last = _version(directory, change.get("to", ""))
     there = {row.version for row in rows if row.state == "applied"}
     found = [
-        _row(each, "baseline", "applied", note=_said(change))
+        _row(each, "baseline", "applied", note=said(change))
         for each in directory.versioned
         if each.order <= last.order and each.version not in there
     ]
     return _recorded("baseline", found, directory)
 
 
-def _said(change: Mapping[str, str]) -> str:
+def said(change: Mapping[str, str]) -> str:
+    """The person of a change, and their reason."""
     person, reason = change.get("person", ""), change.get("reason", "")
     return f"{person}: {reason}" if person and reason else person or reason
 
@@ -246,7 +250,7 @@ def _repair(
         text = f"version {migration.version} is not applied, or not with another text"
         return Refusal("NothingToRecord", text)
     made = _row(migration, row.kind, "applied", applied=len(migration.statements),
-                note=_said(change))  # fmt: skip
+                note=said(change))  # fmt: skip
     return _recorded("repair", [made], directory)
 
 
@@ -273,7 +277,7 @@ def _settle(
         return Refusal(
             "HistoryDirty", f"version {row.version} is {row.state}", f"settle it with {need}"
         )
-    return _recorded("settle", [_settled_row(directory, row, word, _said(change))], directory)
+    return _recorded("settle", [_settled_row(directory, row, word, said(change))], directory)
 
 
 def _settled_row(directory: Directory, row: Row, word: str, note: str) -> dict[str, Any]:
@@ -424,7 +428,7 @@ def summary(chosen: Chosen) -> dict[str, Any]:
     """What a person reads beside the statements."""
     listed = list(statements(chosen))
     found = Counter(item["severity"] for item in listed)
-    notes = []
+    notes = list(chosen.notes)
     if chosen.action == "resume":
         first = chosen.migrations[0]
         notes.append(

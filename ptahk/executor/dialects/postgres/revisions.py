@@ -46,11 +46,10 @@ def own_user(session: Session) -> None:
     session.run("SET LOCAL ROLE NONE")
 
 
-def present(session: Session) -> bool:
+def present(session: Session, table: str = "revisions") -> bool:
     """The table is there."""
-    return session.query("SELECT pg_catalog.to_regclass('ptahk.revisions') IS NOT NULL")[0][0] is (
-        True
-    )
+    found = session.query("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (f"ptahk.{table}",))
+    return found[0][0] is True
 
 
 _MAY: Final = """
@@ -58,21 +57,21 @@ select case when c.oid is not null then has_table_privilege(c.oid, 'SELECT')
     and has_table_privilege(c.oid, 'INSERT') and has_table_privilege(c.oid, 'UPDATE')
   else n.oid is null or has_schema_privilege(n.oid, 'CREATE') end
 from (select) one left join pg_catalog.pg_namespace n on n.nspname = 'ptahk'
-left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'revisions'
+left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = %s
 """
 
 
-def require(session: Session) -> None:
+def require(session: Session, table: str = "revisions") -> None:
     """The table may be written, or made beside a ledger that may be (C-6.16).
 
     :raises Refused: ``LedgerMissing``.
     """
-    if session.query(_MAY)[0][0]:
+    if session.query(_MAY, (table,))[0][0]:
         return
     role = session.identity.role
     raise Refused(
         f"no revision rows can be kept in this database (role={role}): this role may neither "
-        "write nor make ptahk.revisions",
+        f"write nor make ptahk.{table}",
         reason="LedgerMissing",
         hint=f"let a DBA run `ptahk ledger-sql --engine postgresql --grant-to {ident(role)}`",
     )
