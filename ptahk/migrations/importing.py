@@ -137,7 +137,7 @@ def _document(row: Imported, person: str) -> dict[str, Any]:
         "total": total,
         "applied": total,
         "note": note or None,
-        "append": None,
+        "append": [],
     }
 
 

@@ -424,7 +424,7 @@ def test_an_operation_runs_records_and_finishes(bed: Sequences) -> None:
         {
             "version": str(version), "kind": "covered", "state": "applied", "file": f"{version}",
             "description": "", "checksum": None, "tokenDigest": None, "rawDigest": None,
-            "txMode": "file", "total": 3, "applied": 3, "note": None, "append": None,
+            "txMode": "file", "total": 3, "applied": 3, "note": None, "append": [],
         }
         for version in (1, 2)
     ]  # fmt: skip
@@ -471,7 +471,7 @@ def test_a_persons_word_is_a_row(bed: Sequences) -> None:
             "description": "a", "checksum": migration.checksum,
             "tokenDigest": migration.token_digest, "rawDigest": migration.raw_digest,
             "txMode": "none", "total": 4, "applied": 3, "note": "seen by me",
-            "append": statement_digest(migration.statements[2]),
+            "append": [statement_digest(migration.statements[2])],
         }  # fmt: skip
         sequences.record(mine, spec, directory.format, [given])
         assert bed.states(mine) == [("1", "partial", 3, None)]

@@ -157,7 +157,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
 
     :param given: ``version``, ``kind``, ``state``, ``file``, ``description``, ``checksum``,
         ``tokenDigest``, ``rawDigest``, ``txMode``, ``total``, ``applied``, ``note``, and
-        ``append``, the digest of a statement that now counts as applied.
+        ``append``, digests of the statements that now count as applied.
     """
     for row in given:
         where = (attempt.stream, str(row["version"]))
@@ -167,8 +167,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
             where,
         )
         digests = str(found[0][0] or "").split() if found else []
-        if row["append"] is not None:
-            digests[row["applied"] - 1 : row["applied"]] = [row["append"]]
+        digests[row["applied"] - len(row["append"]) : row["applied"]] = row["append"]
         values = {
             "kind": row["kind"], "state": row["state"], "file": row["file"],
             "checksum": row["checksum"], "token_digest": row["tokenDigest"],

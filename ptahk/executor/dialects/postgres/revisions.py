@@ -138,7 +138,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
 
     :param given: ``version``, ``kind``, ``state``, ``file``, ``description``, ``checksum``,
         ``tokenDigest``, ``rawDigest``, ``txMode``, ``total``, ``applied``, ``note``, and
-        ``append``, the digest of a statement that now counts as applied.
+        ``append``, digests of the statements that now count as applied.
     """
     for row in given:
         session.query(
@@ -161,7 +161,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
                 row["file"], attempt.layout, row["checksum"], row["tokenDigest"],
                 row["rawDigest"], row["txMode"], row["total"], row["applied"], row["note"],
                 __version__, attempt.operation_id, attempt.number, attempt.sequence_digest,
-                attempt.stream, [] if row["append"] is None else [row["append"]],
+                attempt.stream, list(row["append"]),
             ),
         )  # fmt: skip
 
