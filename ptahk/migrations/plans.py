@@ -293,7 +293,7 @@ def _settle(
 def _settled_row(
     migration: Migration | None, row: Row, word: str, note: str
 ) -> dict[str, Any]:  # fmt: skip
-    base = {
+    base: dict[str, Any] = {
         "version": (REPEATABLE if row.kind == "repeatable" else "") + row.version,
         "kind": row.kind, "state": "partial", "file": row.file,
         "description": "" if migration is None else migration.description,
