@@ -338,6 +338,9 @@ _ptahk() {
             return ;;
         "baseline:--to")
             return ;;
+        "baseline:--from")
+            mapfile -t COMPREPLY < <(compgen -W "auto golang-migrate dbmate goose atlas flyway diesel ptah" -- "$cur")
+            return ;;
         "baseline:--output" | "baseline:-o")
             mapfile -t COMPREPLY < <(compgen -W "table json yaml" -- "$cur")
             return ;;
@@ -805,7 +808,7 @@ _ptahk() {
         "status") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --watch --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "history") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "approve") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --plan --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
-        "baseline") words="--to --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "baseline") words="--to --from --accept-unverified --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "acknowledge") words="--frozen --rebind --operation --statement --resolved --abandon --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "digest") words="realm target plan sequence --help" ;;
         "digest/realm") words="--engine --key --output -o --quiet -q --verbose -v --no-color --help" ;;

@@ -59,7 +59,9 @@ def _opened(told: Told, cluster: Cluster) -> Iterator[Session]:
     with _local.session(told, found, url, "required") as session:
         stored = session.drive.resource()
         if found.spec.declared is None and stored is not None:
-            kept = {**found.document, "spec": stored["spec"]}
+            named = told.directory.history_table
+            table = {} if named is None else {"historyTable": named}
+            kept = {**found.document, "spec": {**stored["spec"], **table}}
             found = replace(found, document=kept, spec=_resource.checked(kept))
         _local.require_source(found)
         yield replace(session, wanted=found)

@@ -1,51 +1,21 @@
-"""The revision rows of an imported history, the same on every engine. Pure."""
+"""Another tool's history, the same on every engine: when it is written, whether it moved. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from ptahk import __version__
 from ptahk.errors import Refused
-from ptahk.executor.filerun import REPEATABLE, Attempt
-from ptahk.migrations.foreign.baseline import Baseline, Imported
+from ptahk.executor.filerun import Attempt
 from ptahk.migrations.foreign.tables import Content
 
 
-def rows_of(attempt: Attempt, baseline: Baseline, server: str) -> Iterator[dict[str, Any]]:
-    """Columns and values of each row to insert, times and user aside."""
-    for ordinal, row in enumerate(baseline.rows, start=1):
-        total = len(row.migration.statements) if row.migration is not None else 0
-        yield {
-            "stream": attempt.stream,
-            "version": (REPEATABLE if row.kind == "repeatable" else "") + row.version,
-            "ordinal": ordinal,
-            "kind": row.kind,
-            "state": "applied",
-            "description": row.description,
-            "file": row.file,
-            "format": attempt.layout,
-            "checksum": row.checksum,
-            "token_digest": row.token_digest,
-            "raw_digest": _raw(row),
-            "tx_mode": row.migration.tx_mode if row.migration is not None else "file",
-            "total": total,
-            "applied": total,
-            "executor": __version__,
-            "server": server,
-            "claim": attempt.operation_id,
-            "attempt": attempt.number,
-            "sequence_digest": attempt.sequence_digest,
-        }
+def refuse_history(attempt: Attempt, rows: int, *, again: bool) -> None:
+    """What is imported into is what was looked at.
 
-
-def _raw(row: Imported) -> str | None:
-    return row.migration.raw_digest if row.migration is not None and row.verified else None
-
-
-def refuse_history(attempt: Attempt, rows: int) -> None:
-    """A history is imported once. :raises Refused: the stream has rows already."""
-    if rows:
+    :param again: the stream was imported before, and that is known.
+    :raises Refused: the stream has rows already.
+    """
+    if rows and not again:
         raise Refused(
             f"stream {attempt.stream} has a history already ({rows} rows): none is imported",
             reason="HistoryMoved",

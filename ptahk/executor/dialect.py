@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 
 from ptahk.errors import PtahkError, UsageError
 from ptahk.executor.budget import Budget
+from ptahk.migrations.foreign.tables import Content, Tool
 from ptahk.migrations.history import Row
 from ptahk.migrations.model import Migration
 from ptahk.wire.jobspec import FencedAttempt, JobSpec
@@ -68,11 +69,17 @@ class Sequences(Protocol):
         """Digest of another tool's table that the history was imported from, and whether it moved
         since (C-11.9); None: it was not imported."""
 
+    def find(self, session: Any, tool: Tool | None, named: str | None) -> Content:
+        """The history that another tool recorded here."""
+
     def occupied(self, session: Any) -> bool:
         """The database has an object of a user's (C-11.4)."""
 
     def require(self, session: Any) -> None:
         """The rows may be written, or their table made (C-6.16)."""
+
+    def require_import(self, session: Any) -> None:
+        """The digest of another tool's table may be kept, or its own table made."""
 
     def mend(self, session: Any, stream: str) -> None:
         """Write the mark that is missing of files that are recorded whole; behind a fence."""
@@ -96,6 +103,14 @@ class Sequences(Protocol):
         self, session: Any, spec: JobSpec, layout: str, given: Sequence[dict[str, Any]]
     ) -> None:
         """Write rows alone, with the end of the attempt, in one transaction (C-11.17)."""
+
+    def adopt(
+        self, session: Any, spec: JobSpec, layout: str, content: Content,
+        given: Sequence[dict[str, Any]], *, again: bool,
+    ) -> None:  # fmt: skip
+        """Write an imported history, with the end of the attempt, in one transaction (C-11.9).
+
+        ``again``: the stream was imported before."""
 
     def finish(self, session: Any, spec: JobSpec, total: int) -> None:
         """Close the attempt as applied."""

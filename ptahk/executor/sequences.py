@@ -13,10 +13,14 @@ from typing import Any, Final, cast
 from ptahk.errors import PtahkError, Refused, UsageError
 from ptahk.executor.attempt import after_start
 from ptahk.executor.budget import ConnectionLost
-from ptahk.executor.dialect import Dialect, Session
+from ptahk.executor.dialect import Dialect, Sequences, Session
 from ptahk.executor.publishing import publish_bytes
-from ptahk.migrations import history, plans, reading
+from ptahk.migrations import history, importing, plans, reading
 from ptahk.migrations.files import SourceFile
+from ptahk.migrations.findings import InvalidSource
+from ptahk.migrations.foreign import baseline
+from ptahk.migrations.foreign.baseline import Baseline
+from ptahk.migrations.foreign.tables import Content
 from ptahk.migrations.history import History, Row
 from ptahk.migrations.model import Engine, Format
 from ptahk.migrations.model import Sequence as Directory
@@ -38,7 +42,24 @@ class Read:
     occupied: bool
     """User objects are there, and no stream accounts for them."""
     foreign: str | None
-    """Digest of another tool's table that the history was imported from."""
+    """Digest of another tool's table that the history was imported from, or is to be."""
+    known: str | None
+    """The same, of when it was imported; None: it was not."""
+    imported: Baseline | None
+    """What is to be imported."""
+    change: Mapping[str, str]
+    """What was asked for; a proof of rows alone asks for nothing more."""
+
+    def choose(self, ahead: str) -> Chosen | Refusal:
+        """What is to run, or to be recorded."""
+        if self.imported is None:
+            return plans.choose(
+                self.directory, self.rows, self.judged,
+                change=self.change, ahead=ahead, occupied=self.occupied,
+            )  # fmt: skip
+        return importing.choose(
+            self.directory, self.rows, self.imported, self.change, known=self.known
+        )  # fmt: skip
 
 
 def _job(spec: JobSpec) -> SequenceJob:
@@ -67,8 +88,36 @@ def _read(dialect: Dialect, session: Session, spec: JobSpec, files: Files) -> Re
     occupied = not rows and not sequences.any_stream(session) and sequences.occupied(session)
     foreign, moved = sequences.watched(session, job.stream) or (None, False)
     judged = history.judge(directory, rows, empty=not rows and not occupied, foreign_moved=moved)
+    known, change, imported = foreign, _asked(spec), None
+    if change.get("action") == importing.ACTION:
+        content = _found(sequences, session, spec)
+        foreign = None if content is None else content.digest
+        imported = None if content is None else baseline.of(directory, content)
     fingerprint = _fingerprint(spec, directory, rows, foreign)
-    return Read(directory, rows, judged, fingerprint, occupied, foreign)
+    return Read(
+        directory, rows, judged, fingerprint, occupied, foreign, known, imported, change
+    )  # fmt: skip
+
+
+def _asked(spec: JobSpec) -> Mapping[str, str]:
+    """What is to be chosen; a proof of rows that were recorded looks at what is left."""
+    change = _job(spec).change
+    return {} if spec.fenced is not None and "action" in change else change
+
+
+def _found(sequences: Sequences, session: Session, spec: JobSpec) -> Content | None:
+    """The history that is to be imported; None: what was planned of it is gone (Apply).
+
+    :raises UsageError: no such tool.
+    :raises InvalidSource: ``MG704``: there is none, or more than one.
+    """
+    tool = importing.tool_of(_job(spec).change)
+    try:
+        return sequences.find(session, tool, _job(spec).history_table)
+    except InvalidSource:
+        if spec.operation == "Apply":
+            return None  # the fingerprint will say that it moved
+        raise
 
 
 def _fingerprint(
@@ -88,26 +137,25 @@ def read_history(
     if files is None:
         return
     read = _read(dialect, session, spec, files)
-    chosen = plans.choose(
-        read.directory, read.rows, read.judged,
-        change=_job(spec).change, ahead=_job(spec).ahead, occupied=read.occupied,
-    )  # fmt: skip
+    chosen = read.choose(_job(spec).ahead)
     out["history"] = _document(read, chosen)
     entries = dialect.sequences().entries(session, _job(spec).stream)
     out["history"]["entries"] = entries[-ENTRIES_MAX:]
+    if spec.fenced is not None and (isinstance(chosen, Refusal) or "action" in _job(spec).change):
+        return  # a proof reads, and refuses nothing; of rows that were recorded it plans nothing
     if isinstance(chosen, Refusal):
-        if spec.fenced is not None:
-            return  # a proof reads, and refuses nothing
         raise Refused(chosen.message, reason=chosen.reason, hint=chosen.hint)
     if plans.total(chosen) and spec.fenced is None:
         dialect.sequences().require(session)
-    data = plans.encode(read.directory, chosen, _job(spec).change, read.fingerprint)
+        if read.imported is not None:
+            dialect.sequences().require_import(session)
+    data = plans.encode(read.directory, chosen, read.change, read.fingerprint)
     publish_bytes(data, out)
     out["sequence"] = {
         "digest": plans.sequence_digest(chosen),
         "action": chosen.action,
         "approval": chosen.approval,
-        "change": dict(_job(spec).change),
+        "change": dict(read.change),
         "files": len(chosen.migrations) or len(chosen.rows),
     }
     out["summary"] = plans.summary(chosen)
@@ -196,7 +244,7 @@ def apply(
     sequences.start(session, spec, nonce, total, out)
     try:
         if chosen.rows:
-            sequences.record(session, spec, layout, chosen.rows)
+            _record(sequences, session, spec, read, chosen)
         else:
             _require_unchanged(sequences, session, spec, read)
             sequences.run(session, spec, layout, chosen.migrations, chosen.done, chosen.covered)
@@ -214,6 +262,19 @@ def apply(
             out["row"] = row = sequences.row_of(session, spec)
             if row is not None:
                 out["statementsDone"] = row["statementsDone"]
+
+
+def _record(
+    sequences: Sequences, session: Session, spec: JobSpec, read: Read, chosen: Chosen
+) -> None:
+    """Write rows instead of running files (C-11.17)."""
+    layout = read.directory.format
+    if read.imported is None:
+        sequences.record(session, spec, layout, chosen.rows)
+        return
+    _require_unchanged(sequences, session, spec, read)
+    content = read.imported.content
+    sequences.adopt(session, spec, layout, content, chosen.rows, again=read.known is not None)
 
 
 def select(
@@ -271,10 +332,7 @@ def _same(spec: JobSpec, read: Read, approved: Mapping[str, Any], out: dict[str,
             reason="StalePlan",
             hint="plan again",
         )
-    chosen = plans.choose(
-        read.directory, read.rows, read.judged,
-        change=job.change, ahead=job.ahead, occupied=read.occupied,
-    )  # fmt: skip
+    chosen = read.choose(job.ahead)
     if isinstance(chosen, Refusal):
         raise Refused(chosen.message, reason=chosen.reason, hint=chosen.hint)
     same = plans.sequence_digest(chosen) == job.sequence_digest

@@ -16,7 +16,7 @@ from ptahk.migrations.model import Migration
 from ptahk.migrations.model import Sequence as Directory
 from ptahk.wire import canonical, digest
 
-Action = Literal["run", "resume", "baseline", "repair", "settle"]
+Action = Literal["run", "resume", "baseline", "import", "repair", "settle"]
 REPEATABLE: Final = "R__"
 """Prefix of a repeatable's key, which no version has."""
 REASONS: Final[Mapping[str, str]] = {
@@ -52,6 +52,8 @@ class Chosen:
     approval: bool = False
     """No policy stands in for a person."""
     engine: Any = "postgresql"
+    notes: tuple[str, ...] = ()
+    """What a person reads beside the statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def choose(
         case "repair":
             return _repair(directory, settled, judged, change)
         case "settle":
-            return _settle(directory, settled, change)
+            return _settle(directory, rows, change)
         case other:
             raise UsageError(f"unknown action (change={other[:40]})", field="change")
 
@@ -103,7 +105,8 @@ def _run(
         return Refusal(
             "DatabaseNotEmpty",
             "the database has objects, and no history says which files made them",
-            "record what is there with ptahk baseline --to VERSION, or use an empty database",
+            "record what is there with ptahk baseline --to VERSION, or --from TOOL where another "
+            "tool has its history; or use an empty database",
         )
     covered: tuple[dict[str, Any], ...] = ()
     if pending and pending[0].kind == "checkpoint":
@@ -185,7 +188,6 @@ def _version(directory: Directory, version: str) -> Migration:
 
 def _row(
     migration: Migration, kind: str, state: str, *, applied: int | None = None, note: str = "",
-    append: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     total = len(migration.statements)
     return {
@@ -201,7 +203,7 @@ def _row(
         "total": total,
         "applied": total if applied is None else applied,
         "note": note or None,
-        "append": append,
+        "append": [],
     }
 
 
@@ -213,14 +215,15 @@ def _baseline(
     last = _version(directory, change.get("to", ""))
     there = {row.version for row in rows if row.state == "applied"}
     found = [
-        _row(each, "baseline", "applied", note=_said(change))
+        _row(each, "baseline", "applied", note=said(change))
         for each in directory.versioned
         if each.order <= last.order and each.version not in there
     ]
     return _recorded("baseline", found, directory)
 
 
-def _said(change: Mapping[str, str]) -> str:
+def said(change: Mapping[str, str]) -> str:
+    """The person of a change, and their reason."""
     person, reason = change.get("person", ""), change.get("reason", "")
     return f"{person}: {reason}" if person and reason else person or reason
 
@@ -246,23 +249,24 @@ def _repair(
         text = f"version {migration.version} is not applied, or not with another text"
         return Refusal("NothingToRecord", text)
     made = _row(migration, row.kind, "applied", applied=len(migration.statements),
-                note=_said(change))  # fmt: skip
+                note=said(change))  # fmt: skip
     return _recorded("repair", [made], directory)
 
 
 def _settle(
     directory: Directory, rows: Sequence[Row], change: Mapping[str, str]
 ) -> Chosen | Refusal:
-    """A person's word on one run that stopped within a file (C-11.14)."""
+    """A person's word on one run that stopped within a file (C-11.14).
+
+    :param rows: as they stand in the database, which tells who ended a run.
+    """
     operation, word = change.get("operation", ""), change.get("as", "")
-    row = next(
-        (
-            each for each in rows
-            if each.claim == operation and each.state in ("partial", "unknown")
-        ),
-        None,
-    )  # fmt: skip
-    if row is None:
+    postgresql = directory.engine == "postgresql"
+    found = [(each, history.settled(each, postgresql)) for each in rows if each.claim == operation]
+    stood, row = next(
+        ((raw, each) for raw, each in found if each.state in ("partial", "unknown")), (None, None)
+    )
+    if row is None or stood is None:
         text = f"operation {operation[:64]} left no file that is not settled"
         return Refusal("NothingToRecord", text)
     statement = word in ("applied", "not-applied")
@@ -273,32 +277,57 @@ def _settle(
         return Refusal(
             "HistoryDirty", f"version {row.version} is {row.state}", f"settle it with {need}"
         )
-    return _recorded("settle", [_settled_row(directory, row, word, _said(change))], directory)
-
-
-def _settled_row(directory: Directory, row: Row, word: str, note: str) -> dict[str, Any]:
     migration = _find(directory, row)
-    key = (REPEATABLE if row.kind == "repeatable" else "") + row.version
-    base = {
-        "version": key, "kind": row.kind, "state": "partial", "file": row.file,
+    if word == "applied" and (migration is None or migration.checksum != row.checksum):
+        return Refusal(
+            "HistoryDirty",
+            f"{row.file}: what was run of version {row.version} is not what the directory has",
+            "put the file back as it was run, then say what took effect; edit it afterwards",
+        )
+    made = _settled_row(migration, row, word, said(change))
+    if word == "applied" and migration is not None:
+        made |= _applied(migration, row, directory.engine, died=stood.state == "running")
+    return _recorded("settle", [made], directory)
+
+
+def _settled_row(
+    migration: Migration | None, row: Row, word: str, note: str
+) -> dict[str, Any]:  # fmt: skip
+    base: dict[str, Any] = {
+        "version": (REPEATABLE if row.kind == "repeatable" else "") + row.version,
+        "kind": row.kind, "state": "partial", "file": row.file,
         "description": "" if migration is None else migration.description,
         "checksum": row.checksum, "tokenDigest": row.token_digest, "rawDigest": None,
         "txMode": row.tx_mode, "total": row.total, "applied": row.applied, "note": note or None,
-        "append": None,
+        "append": [],
     }  # fmt: skip
     if word == "abandon":
         return base | {"state": "failed", "applied": 0}
     if word == "resolved":
         return base | {"state": "applied", "kind": "resolved"}
-    if word == "not-applied":
-        return base if row.applied else base | {"state": "failed"}
-    done = row.applied + 1
+    if word == "not-applied" and not row.applied:
+        return base | {"state": "failed"}
+    return base
+
+
+def _applied(migration: Migration, row: Row, engine: Any, *, died: bool) -> dict[str, Any]:
+    """How far a file came whose unseen statement took effect.
+
+    A unit is recorded as a whole, so its word is about the whole: a mark on the first statement of
+    LOCK … UNLOCK says nothing of the others. Only a session that lived has told how far it came
+    between the locks.
+    """
+    at = row.running if row.running is not None else row.applied + 1
+    mode: Any = "file" if row.tx_mode == "file" else "none"
+    units = rules.units(migration.statements, mode, engine)
+    unit = next((each for each in units if each.first <= at <= each.last), None)
+    done = at
+    if unit is not None and (died or unit.kind != "locked"):
+        done = unit.last
     if done >= row.total:
-        return base | {"state": "applied", "applied": row.total}
-    appended = None
-    if migration is not None and len(migration.statements) >= done:
-        appended = reading.statement_digest(migration.statements[done - 1])
-    return base | {"applied": done, "append": appended}
+        return {"state": "applied", "applied": row.total}
+    digests = [reading.statement_digest(each) for each in migration.statements[row.applied : done]]
+    return {"applied": done, "append": digests}
 
 
 def total(chosen: Chosen) -> int:
@@ -372,6 +401,8 @@ def statements(chosen: Chosen) -> Iterator[dict[str, Any]]:
     for row in chosen.rows:
         index += 1
         sql = f"-- record version {row['version']} as {row['kind']}, {row['state']}"
+        if row["state"] == "partial":
+            sql += f" after {row['applied']} of {row['total']} statements"
         yield _statement(index, sql, "record", row["file"], "safe", row["note"] or "", 1, True)
     group = 0
     for migration in chosen.migrations:
@@ -424,7 +455,7 @@ def summary(chosen: Chosen) -> dict[str, Any]:
     """What a person reads beside the statements."""
     listed = list(statements(chosen))
     found = Counter(item["severity"] for item in listed)
-    notes = []
+    notes = list(chosen.notes)
     if chosen.action == "resume":
         first = chosen.migrations[0]
         notes.append(

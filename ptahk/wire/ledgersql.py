@@ -137,11 +137,11 @@ def postgresql(grant_to: str | None = None) -> tuple[str, ...]:
 
     :param grant_to: a role that is to write the ledger without owning it.
     """
-    whole = (*POSTGRESQL, *revisionsql.POSTGRESQL)
+    whole = (*POSTGRESQL, *revisionsql.POSTGRESQL, revisionsql.POSTGRESQL_FOREIGN)
     if grant_to is None:
         return whole
     role = '"' + grant_to.replace('"', '""') + '"'
-    tables = "ptahk.attempt, ptahk.binding, ptahk.revisions"
+    tables = "ptahk.attempt, ptahk.binding, ptahk.revisions, ptahk.foreign_history"
     return (
         *whole,
         f"GRANT USAGE ON SCHEMA ptahk TO {role}",

@@ -10,11 +10,12 @@ import pytest
 from ptahk.errors import Refused
 from ptahk.executor.dialects.mysql import foreign as my_foreign
 from ptahk.executor.dialects.postgres import foreign as pg_foreign
-from ptahk.migrations import history, reading, sums
+from ptahk.migrations import history, importing, reading, sums
 from ptahk.migrations.files import SourceFile
 from ptahk.migrations.findings import InvalidSource
 from ptahk.migrations.foreign import baseline, evidence
 from ptahk.migrations.foreign.tables import SHAPES, TOOLS
+from ptahk.migrations.plans import Chosen
 from tests.kit.databases import unique
 from tests.kit.foreign import DDL
 from tests.kit.sequences import Sequences
@@ -121,6 +122,14 @@ def filled(bed: Sequences, tool: str) -> tuple[Any, list[str], str]:
             )
 
 
+def rows_to_write(directory: Any, found: Any) -> Any:
+    """What an import that a person accepts as it is would record."""
+    asked = importing.change("auto", accept_unverified=True)
+    chosen = importing.choose(directory, [], found, asked, known=None)
+    assert isinstance(chosen, Chosen), chosen
+    return chosen.rows
+
+
 VERIFIED = {"atlas": [True, True], "flyway": [True, True], "ptah": [True, False]}
 
 
@@ -139,9 +148,10 @@ def test_a_history_is_imported_and_watched(bed: Sequences, mine: Any, tool: Any)
     assert [row.verified for row in found.rows] == VERIFIED.get(tool, [False, False])
     assert foreign(bed).watched(mine, "default") is None
     attempt = bed.attempt(directory)
-    foreign(bed).adopt(mine, attempt, found)
+    given = rows_to_write(directory, found)
+    foreign(bed).adopt(mine, attempt, content, given)
     with pytest.raises(Refused, match="has a history already"):
-        foreign(bed).adopt(mine, attempt, found)
+        foreign(bed).adopt(mine, attempt, content, given)
     judged = history.judge(directory, bed.rows(mine))
     assert (judged.verdict, [each.version for each in judged.pending]) == ("pending", ["3"])
     assert foreign(bed).watched(mine, "default") == (content.digest, False)

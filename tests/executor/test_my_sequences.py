@@ -373,6 +373,9 @@ def test_a_session_that_dies_beside_a_statement_is_settled_by_the_ledger(
         total = len(directory.migrations[0].statements)
         if expected[0] == "failed":
             assert bed.run(mine, directory) == total
+        elif expected[0] == "applied":  # only the last mark is missing, which its proof writes
+            assert bed.states(mine)[0][1:3] == ("running", total)
+            return
         else:
             assert bed.resume(mine, directory, expected[1]) == total - expected[1]
         assert bed.states(mine) == [("1", "applied", total, None)]
@@ -424,7 +427,7 @@ def test_an_operation_runs_records_and_finishes(bed: Sequences) -> None:
         {
             "version": str(version), "kind": "covered", "state": "applied", "file": f"{version}",
             "description": "", "checksum": None, "tokenDigest": None, "rawDigest": None,
-            "txMode": "file", "total": 3, "applied": 3, "note": None, "append": None,
+            "txMode": "file", "total": 3, "applied": 3, "note": None, "append": [],
         }
         for version in (1, 2)
     ]  # fmt: skip
@@ -471,7 +474,7 @@ def test_a_persons_word_is_a_row(bed: Sequences) -> None:
             "description": "a", "checksum": migration.checksum,
             "tokenDigest": migration.token_digest, "rawDigest": migration.raw_digest,
             "txMode": "none", "total": 4, "applied": 3, "note": "seen by me",
-            "append": statement_digest(migration.statements[2]),
+            "append": [statement_digest(migration.statements[2])],
         }  # fmt: skip
         sequences.record(mine, spec, directory.format, [given])
         assert bed.states(mine) == [("1", "partial", 3, None)]

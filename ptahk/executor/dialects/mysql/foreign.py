@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import pymysql
 
@@ -13,7 +14,6 @@ from ptahk.executor.dialects.mysql.quote import ident
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.filerun import Attempt
 from ptahk.migrations.foreign import tables
-from ptahk.migrations.foreign.baseline import Baseline
 from ptahk.migrations.foreign.tables import Content, Table, Tool
 from ptahk.wire import revisionsql
 
@@ -67,32 +67,44 @@ def _read(session: Session, tool: Tool, table: Table) -> Content:
     return tables.content(tool, table, rows)
 
 
-def adopt(session: Session, attempt: Attempt, baseline: Baseline) -> None:
+def require(session: Session) -> None:
+    """What is imported may be kept (C-6.16). :raises Refused: ``LedgerMissing``."""
+    revisions.require(session, revisionsql.MYSQL_FOREIGN_TABLE)
+
+
+def adopt(
+    session: Session, attempt: Attempt, content: Content, given: Sequence[Mapping[str, Any]], *,
+    again: bool = False, beside: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
     """Write an imported history and the digest of where it came from, in one transaction.
 
+    :param given: rows as ``revisions.record`` takes them.
+    :param again: the stream was imported before.
+    :param beside: the ledger's own word, in the same transaction.
     :raises Refused: ``HistoryMoved``: the stream has a history.
     """
     revisions.create(session)
-    own = custody.name(session, revisionsql.MYSQL_FOREIGN_TABLE)
-    text = revisionsql.MYSQL_FOREIGN
-    session.run(text.replace(f"EXISTS {revisionsql.MYSQL_FOREIGN_TABLE}", f"EXISTS {own}", 1))
-    rows = custody.name(session, revisionsql.MYSQL_TABLE)
-    content = baseline.content
+    name = revisionsql.MYSQL_FOREIGN_TABLE
+    own = custody.name(session, name)
+    if not revisions.present(session, name):
+        session.run(revisionsql.MYSQL_FOREIGN.replace(f"EXISTS {name}", f"EXISTS {own}", 1))
+    values = {
+        "tool": content.tool, "table_schema": content.table.schema,
+        "table_name": content.table.name, "digest": content.digest,
+        "claim": attempt.operation_id,
+    }  # fmt: skip
+    assigned = ", ".join(
+        [*(f"{column} = %s" for column in values), "imported_at = UTC_TIMESTAMP(6)"]
+    )
     with session.transaction():
-        adopting.refuse_history(attempt, len(revisions.rows(session, attempt.stream)))
-        for values in adopting.rows_of(attempt, baseline, revisions.version(session)):
-            marks = ", ".join(["%s"] * (len(values) + 1))
-            session.change(
-                f"INSERT INTO {rows} (started_at, finished_at, db_user, {', '.join(values)})"
-                f" VALUES (UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), {marks})",
-                (session.identity.account, *values.values()),
-            )
+        there = len(revisions.rows(session, attempt.stream))
+        adopting.refuse_history(attempt, there, again=again)
+        revisions.record(session, attempt, given)
         session.change(
-            f"INSERT INTO {own} (stream, tool, table_schema, table_name, digest, claim,"
-            " imported_at) VALUES (%s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
-            (attempt.stream, content.tool, content.table.schema, content.table.name,
-             content.digest, attempt.operation_id),
-        )  # fmt: skip
+            f"INSERT INTO {own} SET stream = %s, {assigned} ON DUPLICATE KEY UPDATE {assigned}",
+            (attempt.stream, *values.values(), *values.values()),
+        )
+        beside()
 
 
 def watched(session: Session, stream: str) -> tuple[str, bool] | None:
@@ -100,7 +112,7 @@ def watched(session: Session, stream: str) -> tuple[str, bool] | None:
 
     :returns: None: the history was not imported.
     """
-    if not _described(session, [session.database], [revisionsql.MYSQL_FOREIGN_TABLE]):
+    if not revisions.present(session, revisionsql.MYSQL_FOREIGN_TABLE):
         return None
     own = custody.name(session, revisionsql.MYSQL_FOREIGN_TABLE)
     kept = session.query(

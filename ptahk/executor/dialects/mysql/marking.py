@@ -8,13 +8,13 @@ the same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ptahk.executor.dialects.mysql import custody, ledger, settling
 from ptahk.executor.dialects.mysql.custody import name
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.filerun import Run
-from ptahk.migrations import effects
+from ptahk.migrations import effects, rules
 from ptahk.migrations.model import Migration
 from ptahk.migrations.reading import statement_digest
 from ptahk.wire.jobspec import JobSpec
@@ -27,11 +27,13 @@ def with_marks(run: Run, session: Session, spec: JobSpec, migrations: Sequence[M
     :param migrations: what is run, in order; the ledger numbers their statements through.
     """
     statements = [each for migration in migrations for each in migration.statements]
+    together = frozenset(_in_units(migrations))
     objects: dict[int, str] = {}
 
     def intend(number: int) -> None:
         statement = statements[number - 1]
-        objects[number] = effects.object_of(statement, session.database)[:512]
+        named = "" if number in together else effects.object_of(statement, session.database)
+        objects[number] = named[:512]
         before = _digest(session, objects[number])
         ledger.update(session, spec, "statement_running = %s", (number,))
         session.change(
@@ -53,6 +55,17 @@ def with_marks(run: Run, session: Session, spec: JobSpec, migrations: Sequence[M
         ledger.end(session, spec.operation_id, number, "none", None, error)
 
     return dataclasses.replace(run, intend=intend, done=done, undone=undone)
+
+
+def _in_units(migrations: Sequence[Migration]) -> Iterator[int]:
+    """Numbers of the statements whose mark stands for others too: what became of the object of one
+    does not tell what became of them."""
+    before = 0
+    for migration in migrations:
+        for unit in rules.units(migration.statements, "none", "mysql"):
+            if unit.kind in ("locked", "transaction"):
+                yield from range(before + unit.first, before + unit.last + 1)
+        before += len(migration.statements)
 
 
 def _digest(session: Session, named: str) -> str:

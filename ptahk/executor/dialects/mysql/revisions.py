@@ -40,7 +40,7 @@ def _table(session: Session) -> str:
     return custody.name(session, revisionsql.MYSQL_TABLE)
 
 
-def present(session: Session) -> bool:
+def present(session: Session, table: str = revisionsql.MYSQL_TABLE) -> bool:
     """The table is there.
 
     :raises Refused: ``LedgerUntrusted``: it is not the one that ptahk makes; what is written to it
@@ -51,14 +51,14 @@ def present(session: Session) -> bool:
         " LEFT JOIN information_schema.triggers g ON g.event_object_schema = t.table_schema"
         " AND g.event_object_table = t.table_name"
         " WHERE t.table_schema = %s AND t.table_name = %s GROUP BY t.table_type, t.engine",
-        (session.database, revisionsql.MYSQL_TABLE),
+        (session.database, table),
     )
     if not found:
         return False
     kind, engine, triggers = found[0]
     if kind != "BASE TABLE" or str(engine).lower() != "innodb" or triggers:
         raise Refused(
-            f"the revision rows cannot be trusted: {revisionsql.MYSQL_TABLE} is not the plain "
+            f"the revision rows cannot be trusted: {table} is not the plain "
             "InnoDB table that ptahk makes",
             reason="LedgerUntrusted",
             hint="find out who made it; drop or rename it",
@@ -66,10 +66,10 @@ def present(session: Session) -> bool:
     return True
 
 
-def require(session: Session) -> None:
+def require(session: Session, table: str = revisionsql.MYSQL_TABLE) -> None:
     """The table may be written, or made (C-6.16). :raises Refused: ``LedgerMissing``."""
-    if present(session):
-        allowed = custody.may_write(session, revisionsql.MYSQL_TABLE, "version")
+    if present(session, table):
+        allowed = custody.may_write(session, table, "stream")
     else:
         allowed = custody.may_create(session)
     if allowed:
@@ -77,7 +77,7 @@ def require(session: Session) -> None:
     account = session.identity.account
     raise Refused(
         f"no revision rows can be kept in this database (account={account}): this account may "
-        f"neither write nor make {revisionsql.MYSQL_TABLE}",
+        f"neither write nor make {table}",
         reason="LedgerMissing",
         hint=f"let a DBA run `ptahk ledger-sql --engine mysql --grant-to '{account}'` in it",
     )
@@ -157,7 +157,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
 
     :param given: ``version``, ``kind``, ``state``, ``file``, ``description``, ``checksum``,
         ``tokenDigest``, ``rawDigest``, ``txMode``, ``total``, ``applied``, ``note``, and
-        ``append``, the digest of a statement that now counts as applied.
+        ``append``, digests of the statements that now count as applied.
     """
     for row in given:
         where = (attempt.stream, str(row["version"]))
@@ -167,8 +167,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
             where,
         )
         digests = str(found[0][0] or "").split() if found else []
-        if row["append"] is not None:
-            digests[row["applied"] - 1 : row["applied"]] = [row["append"]]
+        digests[row["applied"] - len(row["append"]) : row["applied"]] = row["append"]
         values = {
             "kind": row["kind"], "state": row["state"], "file": row["file"],
             "checksum": row["checksum"], "token_digest": row["tokenDigest"],

@@ -11,17 +11,18 @@ import pymysql
 
 from ptahk.errors import PtahkError
 from ptahk.executor.attempt import result_digest
-from ptahk.executor.dialects.mysql import ledger, marking, migrating, revisions
+from ptahk.executor.dialects.mysql import foreign, ledger, marking, migrating, revisions
 from ptahk.executor.dialects.mysql.applying import begin, record_failure
-from ptahk.executor.dialects.mysql.foreign import watched
+from ptahk.executor.dialects.mysql.foreign import find, watched
 from ptahk.executor.dialects.mysql.revisions import any_stream, entries, mend, require, rows
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.filerun import Attempt, Run
+from ptahk.migrations.foreign.tables import Content
 from ptahk.migrations.model import Format, Migration
 from ptahk.wire import ledgersql, revisionsql
 from ptahk.wire.jobspec import JobSpec
 
-__all__ = ["any_stream", "entries", "mend", "record_failure", "require", "rows", "watched"]
+__all__ = ["any_stream", "entries", "find", "mend", "record_failure", "require", "rows", "watched"]
 
 _OWN: Final = (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES)
 _OCCUPIED: Final = (
@@ -36,6 +37,11 @@ def occupied(session: Session) -> bool:
     """The database has an object of a user's."""
     name = session.database
     return bool(session.query(_OCCUPIED, (name, *_OWN, name, name))[0][0])
+
+
+def require_import(session: Session) -> None:
+    """What is imported may be kept beside the rows. :raises Refused: ``LedgerMissing``."""
+    foreign.require(session)
 
 
 def admit(session: Session, spec: JobSpec) -> None:
@@ -95,6 +101,19 @@ def record(session: Session, spec: JobSpec, layout: str, given: Sequence[dict[st
         revisions.record(session, _attempt(spec, layout), given)
         ledger.update(session, spec, "statements_done = %s", (len(given),))
         _finished(session, spec, len(given))
+
+
+def adopt(
+    session: Session, spec: JobSpec, layout: str, content: Content,
+    given: Sequence[dict[str, Any]], *, again: bool,
+) -> None:  # fmt: skip
+    """Write an imported history, with the end of the attempt, in one transaction (C-11.9)."""
+
+    def end() -> None:
+        ledger.update(session, spec, "statements_done = %s", (len(given),))
+        _finished(session, spec, len(given))
+
+    foreign.adopt(session, _attempt(spec, layout), content, given, again=again, beside=end)
 
 
 def finish(session: Session, spec: JobSpec, total: int) -> None:

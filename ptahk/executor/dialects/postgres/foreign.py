@@ -5,16 +5,19 @@ Read only, qualified, and only plain tables without row security: no code of any
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
 from ptahk.executor import adopting
 from ptahk.executor.dialects.postgres import revisions
 from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.executor.filerun import Attempt
 from ptahk.migrations.foreign import tables
-from ptahk.migrations.foreign.baseline import Baseline
 from ptahk.migrations.foreign.tables import Content, Table, Tool
 from ptahk.wire import revisionsql
 
+_KEPT: Final = "foreign_history"
 _FIND = (
     "SELECT n.nspname::text, c.relname::text,"
     " array(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid"
@@ -53,25 +56,31 @@ def _read(session: Session, tool: Tool, table: Table) -> Content:
     return tables.content(tool, table, rows)
 
 
-def adopt(session: Session, attempt: Attempt, baseline: Baseline) -> None:
+def require(session: Session) -> None:
+    """What is imported may be kept (C-6.16). :raises Refused: ``LedgerMissing``."""
+    revisions.require(session, _KEPT)
+
+
+def adopt(
+    session: Session, attempt: Attempt, content: Content, given: Sequence[Mapping[str, Any]], *,
+    again: bool = False, beside: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
     """Write an imported history and the digest of where it came from, in one transaction.
 
+    :param given: rows as ``revisions.record`` takes them.
+    :param again: the stream was imported before.
+    :param beside: the ledger's own word, in the same transaction.
     :raises Refused: ``HistoryMoved``: the stream has a history.
     """
     revisions.create(session)
-    session.run(revisionsql.POSTGRESQL_FOREIGN)
-    server = session.query("SELECT pg_catalog.current_setting('server_version')")[0][0]
-    table = baseline.content.table
+    if not revisions.present(session, _KEPT):
+        session.run(revisionsql.POSTGRESQL_FOREIGN)
+    table = content.table
     with revisions.recording(session):
         session.run("LOCK TABLE ptahk.revisions IN SHARE ROW EXCLUSIVE MODE")
-        adopting.refuse_history(attempt, len(revisions.rows(session, attempt.stream)))
-        for values in adopting.rows_of(attempt, baseline, str(server)):
-            marks = ", ".join(["%s"] * len(values))
-            session.query(
-                f"INSERT INTO ptahk.revisions ({', '.join(values)}, finished_at)"
-                f" VALUES ({marks}, clock_timestamp()) RETURNING 1",
-                tuple(values.values()),
-            )
+        there = len(revisions.rows(session, attempt.stream))
+        adopting.refuse_history(attempt, there, again=again)
+        revisions.record(session, attempt, given)
         session.query(
             "INSERT INTO ptahk.foreign_history AS f"
             " (stream, tool, table_schema, table_name, digest, claim)"
@@ -79,9 +88,10 @@ def adopt(session: Session, attempt: Attempt, baseline: Baseline) -> None:
             " excluded.tool, table_schema = excluded.table_schema, table_name ="
             " excluded.table_name, digest = excluded.digest, claim = excluded.claim,"
             " imported_at = clock_timestamp() RETURNING 1",
-            (attempt.stream, baseline.content.tool, table.schema, table.name,
-             baseline.content.digest, attempt.operation_id),
+            (attempt.stream, content.tool, table.schema, table.name, content.digest,
+             attempt.operation_id),
         )  # fmt: skip
+        beside()
 
 
 def watched(session: Session, stream: str) -> tuple[str, bool] | None:
@@ -89,8 +99,7 @@ def watched(session: Session, stream: str) -> tuple[str, bool] | None:
 
     :returns: None: the history was not imported.
     """
-    there = session.query("SELECT pg_catalog.to_regclass('ptahk.foreign_history') IS NOT NULL")
-    if there[0][0] is not True:
+    if not revisions.present(session, _KEPT):
         return None
     kept = session.query(
         "SELECT tool, table_schema, table_name, digest FROM ptahk.foreign_history"

@@ -46,11 +46,10 @@ def own_user(session: Session) -> None:
     session.run("SET LOCAL ROLE NONE")
 
 
-def present(session: Session) -> bool:
+def present(session: Session, table: str = "revisions") -> bool:
     """The table is there."""
-    return session.query("SELECT pg_catalog.to_regclass('ptahk.revisions') IS NOT NULL")[0][0] is (
-        True
-    )
+    found = session.query("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (f"ptahk.{table}",))
+    return found[0][0] is True
 
 
 _MAY: Final = """
@@ -58,21 +57,21 @@ select case when c.oid is not null then has_table_privilege(c.oid, 'SELECT')
     and has_table_privilege(c.oid, 'INSERT') and has_table_privilege(c.oid, 'UPDATE')
   else n.oid is null or has_schema_privilege(n.oid, 'CREATE') end
 from (select) one left join pg_catalog.pg_namespace n on n.nspname = 'ptahk'
-left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'revisions'
+left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = %s
 """
 
 
-def require(session: Session) -> None:
+def require(session: Session, table: str = "revisions") -> None:
     """The table may be written, or made beside a ledger that may be (C-6.16).
 
     :raises Refused: ``LedgerMissing``.
     """
-    if session.query(_MAY)[0][0]:
+    if session.query(_MAY, (table,))[0][0]:
         return
     role = session.identity.role
     raise Refused(
         f"no revision rows can be kept in this database (role={role}): this role may neither "
-        "write nor make ptahk.revisions",
+        f"write nor make ptahk.{table}",
         reason="LedgerMissing",
         hint=f"let a DBA run `ptahk ledger-sql --engine postgresql --grant-to {ident(role)}`",
     )
@@ -139,7 +138,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
 
     :param given: ``version``, ``kind``, ``state``, ``file``, ``description``, ``checksum``,
         ``tokenDigest``, ``rawDigest``, ``txMode``, ``total``, ``applied``, ``note``, and
-        ``append``, the digest of a statement that now counts as applied.
+        ``append``, digests of the statements that now count as applied.
     """
     for row in given:
         session.query(
@@ -162,7 +161,7 @@ def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]
                 row["file"], attempt.layout, row["checksum"], row["tokenDigest"],
                 row["rawDigest"], row["txMode"], row["total"], row["applied"], row["note"],
                 __version__, attempt.operation_id, attempt.number, attempt.sequence_digest,
-                attempt.stream, [] if row["append"] is None else [row["append"]],
+                attempt.stream, list(row["append"]),
             ),
         )  # fmt: skip
 

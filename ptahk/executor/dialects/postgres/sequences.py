@@ -10,9 +10,9 @@ import psycopg
 
 from ptahk.errors import PtahkError
 from ptahk.executor.attempt import result_digest
-from ptahk.executor.dialects.postgres import ledger, migrating, revisions
+from ptahk.executor.dialects.postgres import foreign, ledger, migrating, revisions
 from ptahk.executor.dialects.postgres.applying import begin, record_failure, refuse_read_only
-from ptahk.executor.dialects.postgres.foreign import watched
+from ptahk.executor.dialects.postgres.foreign import find, watched
 from ptahk.executor.dialects.postgres.revisions import (
     Attempt,
     any_stream,
@@ -22,10 +22,11 @@ from ptahk.executor.dialects.postgres.revisions import (
     rows,
 )
 from ptahk.executor.dialects.postgres.session import Session
+from ptahk.migrations.foreign.tables import Content
 from ptahk.migrations.model import Format, Migration
 from ptahk.wire.jobspec import JobSpec
 
-__all__ = ["any_stream", "entries", "mend", "record_failure", "require", "rows", "watched"]
+__all__ = ["any_stream", "entries", "find", "mend", "record_failure", "require", "rows", "watched"]
 
 _OCCUPIED: Final = """
 select exists (
@@ -51,6 +52,11 @@ select exists (
 def occupied(session: Session) -> bool:
     """The database has an object of a user's."""
     return bool(session.query(_OCCUPIED)[0][0])
+
+
+def require_import(session: Session) -> None:
+    """What is imported may be kept beside the rows. :raises Refused: ``LedgerMissing``."""
+    foreign.require(session)
 
 
 def admit(session: Session, spec: JobSpec) -> None:
@@ -109,6 +115,19 @@ def record(session: Session, spec: JobSpec, layout: str, given: Sequence[dict[st
         revisions.record(session, _attempt(spec, layout), given)
         ledger.done(session, spec, len(given))
         _finished(session, spec, len(given))
+
+
+def adopt(
+    session: Session, spec: JobSpec, layout: str, content: Content,
+    given: Sequence[dict[str, Any]], *, again: bool,
+) -> None:  # fmt: skip
+    """Write an imported history, with the end of the attempt, in one transaction (C-11.9)."""
+
+    def end() -> None:
+        ledger.done(session, spec, len(given))
+        _finished(session, spec, len(given))
+
+    foreign.adopt(session, _attempt(spec, layout), content, given, again=again, beside=end)
 
 
 def finish(session: Session, spec: JobSpec, total: int) -> None:
