@@ -74,9 +74,6 @@ class _Rows:
     def any_stream(self, session: Any) -> bool:
         return bool(self.db.revisions)
 
-    def watched(self, session: Any, stream: str) -> None:
-        return None  # no other tool is known here
-
     def occupied(self, session: Any) -> bool:
         return bool(self.db.live)
 
