@@ -76,10 +76,20 @@ class Bed:
         self.kubectl("create", "--filename=-", stdin=text)
 
     def change(self, name: str = "db", **spec: Any) -> None:
-        """Merge these fields into the spec."""
+        """Merge these fields into the spec.
+
+        An API server that has just begun refuses for a while what a policy works on: it does not
+        know the kind yet.
+        """
         path = resources(SCHEMA, self.namespace, name)
-        answer = self.api.call("PATCH", path, {"spec": spec}, kind=_MERGE)
-        assert answer.status == 200, answer.message
+
+        def taken() -> bool:
+            answer = self.api.call("PATCH", path, {"spec": spec}, kind=_MERGE)
+            unknown = "There can be a delay" in (answer.message or "")
+            assert answer.status == 200 or unknown, answer.message
+            return answer.status == 200
+
+        until(taken, "the change to be taken")
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         return self.town.plane.kubectl(*arguments, f"--namespace={self.namespace}", stdin=stdin)
