@@ -171,7 +171,7 @@ def test_refusals_and_failures_are_the_managers(bed: Bed) -> None:
     [
         (("plan",), "InvalidInput", "no resource named"),
         (("plan", "schema/nothing"), "UnknownResource", "kubectl"),
-        (("plan", "migration/x"), "UnknownFamily", "migrations"),
+        (("plan", "migration/x"), "UnknownResource", "migration/x"),
         (("plan", "schema/x", "--allow-destructive"), "InvalidInput", "--allow-destructive"),
         (("status", "schema/x", "--key", "k"), "InvalidInput", "--key"),
         (("status", "schema/nothing"), "UnknownResource", "no such resource"),
