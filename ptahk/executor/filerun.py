@@ -14,6 +14,7 @@ from ptahk.migrations.history import Row, RowKind, RowState
 from ptahk.migrations.model import Format, Migration
 from ptahk.migrations.plans import REPEATABLE as REPEATABLE
 from ptahk.migrations.reading import statement_digest
+from ptahk.wire.jobspec import JobSpec
 
 ERROR_BYTES_MAX: Final = 8 * 1024
 ROW_COLUMNS: Final = (
@@ -38,6 +39,16 @@ class Attempt:
     number: int
     sequence_digest: str
     layout: Format
+
+
+def attempt_of(spec: JobSpec, layout: str) -> Attempt:
+    """The attempt that an operation's document makes."""
+    job = spec.migration
+    assert job is not None and spec.number is not None, "checked with the family"
+    return Attempt(
+        job.stream, spec.operation_id, spec.attempt, str(job.sequence_digest),
+        cast("Format", layout),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

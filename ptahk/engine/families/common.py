@@ -10,7 +10,7 @@ from ptahk.engine.lease import known_number
 from ptahk.engine.model.claim import POD_GRACE_S, PROVE, Claim, PendingObservation
 from ptahk.engine.model.execution import Execution
 from ptahk.engine.model.fields import FieldError, cut, format_time, write
-from ptahk.engine.model.outcome import Failed, Refusal
+from ptahk.engine.model.outcome import Failed, NotStarted, Refusal, Succeeded, Unknown
 from ptahk.engine.model.plan import (
     PLAN_RAW_BYTES_MAX,
     PLAN_STORED_BYTES_MAX,
@@ -298,6 +298,38 @@ def failure(payload: Mapping[str, Any]) -> Reading | None:
         hint=None if hint is None else cut(str(hint), 1024),
         field=None if field is None else cut(str(field), WORD_MAX),
     )
+
+
+def apply_reading(
+    claim: Claim, payload: Mapping[str, Any], *, stale: tuple[str, ...], named: tuple[str, ...],
+    already: str,
+) -> Reading:  # fmt: skip
+    """Success as reported, a strict stale refusal, and everything else unknown (C-5.7).
+
+    :param stale: reasons of the executor for a plan that its database has moved away from.
+    :param named: inputs of the claim, one of which such a refusal quotes (C-10.3).
+    :param already: what is said where there was nothing left to apply.
+    :raises FieldError: the frame says neither success nor why not.
+    """
+    result = payload.get("result")
+    started = payload.get("mutationStarted") is not False
+    error = payload.get("error") or (result or {}).get("error")
+    if result is None or error is not None:
+        if error is None:
+            return Reading(Unknown("FrameRefused", "its result says nothing"), started=started)
+        reason, message = cut(str(error["reason"]), WORD_MAX), error_text(error)
+        moved = result is not None and result.get("result") == "stale" and reason in stale
+        # Recognised only from the diagnostic that names the plan's own digests.
+        if moved and not started and any(str(claim.inputs[key]) in message for key in named):
+            return Reading(NotStarted(reason, message), started=started)
+        return Reading(Unknown(reason, message), started=started)
+    if result.get("ok") is not True or result.get("mutationStarted") is None:
+        raise FieldError(".result", "says neither success nor why not")
+    if result["result"] == "alreadyConverged":
+        return Reading(Succeeded("AlreadyConverged", already), started=False)
+    if result["result"] == "applied" and result["statementsDone"] == result["statementsTotal"]:
+        return Reading(Succeeded(message=f"{result['statementsDone']} statements applied"))
+    return Reading(Unknown("FrameRefused", "its result contradicts itself"), started=started)
 
 
 def error_text(error: Mapping[str, Any]) -> str:

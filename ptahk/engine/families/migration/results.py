@@ -209,34 +209,10 @@ def _source(inputs: Mapping[str, Any]) -> SourceRef:
 
 
 def _apply(claim: Claim, payload: Mapping[str, Any]) -> Reading:
-    """Success as reported, a strict refusal, and everything else unknown (C-5.7)."""
-    result = payload.get("result")
-    started = payload.get("mutationStarted") is not False
-    error = payload.get("error") or (result or {}).get("error")
-    if result is None or error is not None:
-        if error is None:
-            return Reading(Unknown("FrameRefused", "its result says nothing"), started=started)
-        return Reading(_reported(claim, result, error, started), started=started)
-    if result.get("ok") is not True or result.get("mutationStarted") is None:
-        raise FieldError(".result", "says neither success nor why not")
-    if result["result"] == "alreadyConverged":
-        text = "every file of the plan is applied already"
-        return Reading(Succeeded("AlreadyConverged", text), started=False)
-    if result["result"] == "applied" and result["statementsDone"] == result["statementsTotal"]:
-        return Reading(Succeeded(message=f"{result['statementsDone']} statements applied"))
-    return Reading(Unknown("FrameRefused", "its result contradicts itself"), started=started)
-
-
-def _reported(
-    claim: Claim, result: Mapping[str, Any] | None, error: Mapping[str, Any], started: bool
-) -> Outcome:
-    reason, message = cut(str(error["reason"]), common.WORD_MAX), common.error_text(error)
-    stale = result is not None and result.get("result") == "stale"
-    # Recognised only from the diagnostic that names the plan's own digests (C-10.3).
-    named = any(str(claim.inputs[key]) in message for key in ("history", "sequence"))
-    if stale and not started and named and reason in ("StalePlan", "SequenceChanged"):
-        return NotStarted(reason, message)
-    return Unknown(reason, message)
+    return common.apply_reading(
+        claim, payload, stale=("StalePlan", "SequenceChanged"), named=("history", "sequence"),
+        already="every file of the plan is applied already",
+    )  # fmt: skip
 
 
 def judge(

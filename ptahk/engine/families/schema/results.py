@@ -192,33 +192,10 @@ def _binding(
 
 
 def _apply(claim: Claim, payload: Mapping[str, Any]) -> Reading:
-    """Success as reported, a strict stale refusal, and everything else unknown (C-5.7)."""
-    result = payload.get("result")
-    started = payload.get("mutationStarted") is not False
-    error = payload.get("error") or (result or {}).get("error")
-    if result is None or error is not None:
-        if error is None:
-            return Reading(Unknown("FrameRefused", "its result says nothing"), started=started)
-        return Reading(_reported(claim, result, error, started), started=started)
-    if result.get("ok") is not True or result.get("mutationStarted") is None:
-        raise FieldError(".result", "says neither success nor why not")
-    if result["result"] == "alreadyConverged":
-        text = "the database already had the plan's desired state"
-        return Reading(Succeeded("AlreadyConverged", text), started=False)
-    if result["result"] == "applied" and result["statementsDone"] == result["statementsTotal"]:
-        return Reading(Succeeded(message=f"{result['statementsDone']} statements applied"))
-    return Reading(Unknown("FrameRefused", "its result contradicts itself"), started=started)
-
-
-def _reported(
-    claim: Claim, result: Mapping[str, Any] | None, error: Mapping[str, Any], started: bool
-) -> Outcome:
-    reason, message = cut(str(error["reason"]), common.WORD_MAX), common.error_text(error)
-    stale = result is not None and result.get("result") == "stale" and reason == "StalePlan"
-    # Recognised only from the diagnostic that names the plan's own fingerprint (C-10.3).
-    if stale and not started and str(claim.inputs["observedState"]) in message:
-        return NotStarted("StalePlan", message)
-    return Unknown(reason, message)
+    return common.apply_reading(
+        claim, payload, stale=("StalePlan",), named=("observedState",),
+        already="the database already had the plan's desired state",
+    )  # fmt: skip
 
 
 def judge(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pymysql
 
@@ -16,9 +16,9 @@ from ptahk.executor.dialects.mysql.applying import begin, record_failure
 from ptahk.executor.dialects.mysql.foreign import find, watched
 from ptahk.executor.dialects.mysql.revisions import any_stream, entries, mend, require, rows
 from ptahk.executor.dialects.mysql.session import Session
-from ptahk.executor.filerun import Attempt, Run
+from ptahk.executor.filerun import Run, attempt_of
 from ptahk.migrations.foreign.tables import Content
-from ptahk.migrations.model import Format, Migration
+from ptahk.migrations.model import Migration
 from ptahk.wire import ledgersql, revisionsql
 from ptahk.wire.jobspec import JobSpec
 
@@ -57,15 +57,6 @@ def start(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str
     revisions.create(session)
 
 
-def _attempt(spec: JobSpec, layout: str) -> Attempt:
-    job = spec.migration
-    assert job is not None and spec.number is not None, "checked with the family"
-    return Attempt(
-        job.stream, spec.operation_id, spec.attempt, str(job.sequence_digest),
-        cast("Format", layout),
-    )  # fmt: skip
-
-
 def run(
     session: Session, spec: JobSpec, layout: str, migrations: Sequence[Migration], done: int,
     covered: Sequence[dict[str, Any]],
@@ -75,7 +66,7 @@ def run(
     :param covered: rows that the first file, a checkpoint, stands for.
     """
     assert spec.migration is not None, "checked with the family"
-    attempt = _attempt(spec, layout)
+    attempt = attempt_of(spec, layout)
     first = len(migrations[0].statements) if migrations else 0
     plain = Run(
         attempt, spec.policy.lock_timeout_seconds,
@@ -98,7 +89,7 @@ def run(
 def record(session: Session, spec: JobSpec, layout: str, given: Sequence[dict[str, Any]]) -> None:
     """Write rows alone, with the end of the attempt, in one transaction (C-11.17)."""
     with session.transaction():
-        revisions.record(session, _attempt(spec, layout), given)
+        revisions.record(session, attempt_of(spec, layout), given)
         ledger.update(session, spec, "statements_done = %s", (len(given),))
         _finished(session, spec, len(given))
 
@@ -113,7 +104,7 @@ def adopt(
         ledger.update(session, spec, "statements_done = %s", (len(given),))
         _finished(session, spec, len(given))
 
-    foreign.adopt(session, _attempt(spec, layout), content, given, again=again, beside=end)
+    foreign.adopt(session, attempt_of(spec, layout), content, given, again=again, beside=end)
 
 
 def finish(session: Session, spec: JobSpec, total: int) -> None:

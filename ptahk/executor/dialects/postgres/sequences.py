@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import psycopg
 
@@ -14,7 +14,6 @@ from ptahk.executor.dialects.postgres import foreign, ledger, migrating, revisio
 from ptahk.executor.dialects.postgres.applying import begin, record_failure, refuse_read_only
 from ptahk.executor.dialects.postgres.foreign import find, watched
 from ptahk.executor.dialects.postgres.revisions import (
-    Attempt,
     any_stream,
     entries,
     mend,
@@ -22,8 +21,9 @@ from ptahk.executor.dialects.postgres.revisions import (
     rows,
 )
 from ptahk.executor.dialects.postgres.session import Session
+from ptahk.executor.filerun import attempt_of
 from ptahk.migrations.foreign.tables import Content
-from ptahk.migrations.model import Format, Migration
+from ptahk.migrations.model import Migration
 from ptahk.wire.jobspec import JobSpec
 
 __all__ = ["any_stream", "entries", "find", "mend", "record_failure", "require", "rows", "watched"]
@@ -73,15 +73,6 @@ def start(session: Session, spec: JobSpec, nonce: str, total: int, out: dict[str
         revisions.create(session)
 
 
-def _attempt(spec: JobSpec, layout: str) -> Attempt:
-    job = spec.migration
-    assert job is not None and spec.number is not None, "checked with the family"
-    return Attempt(
-        job.stream, spec.operation_id, spec.attempt, str(job.sequence_digest),
-        cast("Format", layout),
-    )  # fmt: skip
-
-
 def run(
     session: Session, spec: JobSpec, layout: str, migrations: Sequence[Migration], done: int,
     covered: Sequence[dict[str, Any]],
@@ -90,7 +81,7 @@ def run(
 
     :param covered: rows that the first file, a checkpoint, stands for.
     """
-    attempt = _attempt(spec, layout)
+    attempt = attempt_of(spec, layout)
     first = len(migrations[0].statements) if migrations else 0
 
     def intend(number: int) -> None:
@@ -112,7 +103,7 @@ def run(
 def record(session: Session, spec: JobSpec, layout: str, given: Sequence[dict[str, Any]]) -> None:
     """Write rows alone, with the end of the attempt, in one transaction (C-11.17)."""
     with session.transaction():
-        revisions.record(session, _attempt(spec, layout), given)
+        revisions.record(session, attempt_of(spec, layout), given)
         ledger.done(session, spec, len(given))
         _finished(session, spec, len(given))
 
@@ -127,7 +118,7 @@ def adopt(
         ledger.done(session, spec, len(given))
         _finished(session, spec, len(given))
 
-    foreign.adopt(session, _attempt(spec, layout), content, given, again=again, beside=end)
+    foreign.adopt(session, attempt_of(spec, layout), content, given, again=again, beside=end)
 
 
 def finish(session: Session, spec: JobSpec, total: int) -> None:
