@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ptahk.wire.jobspec import JobSpec
 
-FORMAT: Final = "ptahk desired facts 4"
+FORMAT: Final = "ptahk desired facts 5"
 FILES_MAX: Final = 64
 BYTES_MAX: Final = 256 * 1024 * 1024
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from ptahk.executor.dialects.postgres.marks import Mark, mark, unchanged
+from ptahk.executor.dialects.postgres.insync import Kept
+from ptahk.executor.dialects.postgres.marks import (
+    LongMark,
+    Mark,
+    long_mark,
+    mark,
+    of_plain,
+    unchanged,
+)
 from ptahk.wire.jobspec import CACHE_DIR, JobPolicy
+from tests.kit import databases, servers
 from tests.kit.databases import Database
 from tests.kit.operations import Done, Operator
+from tests.kit.waiting import until
 
 pytestmark = pytest.mark.pg(15, 17, 18)
 
@@ -130,3 +145,91 @@ def test_without_versions_any_write_is_unknown(database: Database) -> None:
     before = taken(database, versions=False)
     database.run("INSERT INTO public.a VALUES (1, 'x', 1)")
     assert not same(database, before)
+
+
+LONG = ("pg_get_expr", "pg_get_indexdef", "pg_get_constraintdef")
+"""What makes a reading of many tables long."""
+
+
+def long_mark_of(database: Database) -> LongMark:
+    with snapshot(database) as connection:
+
+        def query(sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+            return connection.execute(sql, params).fetchall()
+
+        return long_mark(query, mark(query, versions=True).versions or ())
+
+
+def kept_file(tmp_path: Path) -> dict[str, Any]:
+    (file,) = (tmp_path / "cache").glob("insync-*.json")
+    found: dict[str, Any] = json.loads(file.read_bytes().partition(b"\n")[2])
+    return found
+
+
+def test_equal_row_versions_answer_what_takes_long(
+    kept: Operator, database: Database, tmp_path: Path
+) -> None:
+    kept.plan(TEXT)
+    found = kept_file(tmp_path)
+    now = long_mark_of(database)
+    before = Kept(found["asked"], found["answers"], of_plain(found["long"]))
+    again = [found["asked"][i][0] for i in before.beyond(now)]
+    assert len(again) < len(found["asked"]) / 2
+    spared = [sql for sql, _ in found["asked"] if sql not in again]
+    for name in LONG:
+        assert any(name in sql for sql in spared)
+    for name in ("pg_user_mappings", "pg_subscription", "pg_seclabels"):
+        assert any(name in sql for sql in again), "no row versions are known of it"
+    database.run("COMMENT ON TABLE public.a IS 'second'")
+    assert len(before.beyond(long_mark_of(database))) == len(found["asked"])
+
+
+def test_another_schema_costs_one_whole_reading(
+    kept: Operator, database: Database, tmp_path: Path
+) -> None:
+    kept.plan(TEXT)
+    before = of_plain(kept_file(tmp_path)["long"])
+    database.run("CREATE SCHEMA beside; CREATE TABLE beside.t (id int)")
+    assert kept.plan(TEXT).statements == []
+    now = of_plain(kept_file(tmp_path)["long"])
+    assert before is not None and now is not None and not before.same(now)
+    assert now.same(long_mark_of(database)), "what was seen is kept for the next"
+
+
+def answers(database: Database) -> bool:
+    with contextlib.suppress(psycopg.OperationalError), psycopg.connect(database.url()):
+        return True
+    return False
+
+
+def test_a_life_of_a_server_ends_with_a_crash(own_postgres: servers.Server) -> None:
+    """Commits that no disk had, and a restored copy, give transaction numbers out again."""
+    database = databases.create(own_postgres)
+    database.run(TEXT)
+    first = long_mark_of(database)
+    assert first.same(long_mark_of(database))
+    with psycopg.connect(database.url()) as victim:
+        os.kill(victim.info.backend_pid, signal.SIGKILL)
+        with pytest.raises(psycopg.OperationalError):
+            victim.execute("SELECT pg_sleep(60)")  # ends with its backend
+    until(lambda: answers(database), "the recovered server")
+    crashed = long_mark_of(database)
+    assert crashed.versions == first.versions and not first.same(crashed)
+
+
+@pytest.mark.parametrize(
+    ("later", "same"),
+    [
+        (LongMark("l", 10, ((1,),)), True),
+        (LongMark("l", 10 + 2**31 - 1, ((1,),)), True),
+        (LongMark("l", 10 + 2**31, ((1,),)), False),
+        (LongMark("l", 9, ((1,),)), False),
+        (LongMark("m", 10, ((1,),)), False),
+        (LongMark("l", 10, ((2,),)), False),
+    ],
+)
+@pytest.mark.pg(18)
+def test_a_long_mark_holds_in_one_life_and_for_so_many_transactions(
+    later: LongMark, same: bool
+) -> None:
+    assert LongMark("l", 10, ((1,),)).same(later) is same

@@ -6,6 +6,7 @@ what that snapshot shows. Where neither can say "the same", everything is read o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +35,19 @@ _ROLES: Final = (
     "pg_catalog.concat_ws(' ', oid, rolname, rolsuper), ',' order by oid)) from pg_catalog.pg_roles"
 )
 
+# A new server process, another timeline, or statistics thrown away after a crash: from there on
+# transaction numbers may mean other transactions (a restored copy, a commit that no disk had).
+_LIFE: Final = """
+select (select timeline_id from pg_catalog.pg_control_checkpoint())::text || ' '
+  || extract(epoch from pg_catalog.pg_postmaster_start_time())::text || ' '
+  || coalesce(extract(epoch from (select stats_reset from pg_catalog.pg_stat_bgwriter))::text, '-'),
+  pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text
+"""
+_NAMES: Final = re.compile(r"\bpg_[a-z_]+\b(?!\s*\()")
+_NO_RELATIONS: Final = frozenset({"pg_catalog"})
+_XIDS_MAX: Final = 2**31
+"""So many transactions later a row version's number could be another's."""
+
 Versions = tuple[tuple[object, ...], ...]
 
 
@@ -56,11 +70,61 @@ def mark(query: Query, *, versions: bool) -> Mark:
     return Mark(query(_SNAPSHOT)[0][0], _versions(query) if versions else None)
 
 
-def unchanged(query: Query, before: Mark) -> bool:
-    """Whether the session's snapshot, a later one, shows the same catalogs. False: unknown."""
+def unchanged(query: Query, before: Mark, *, by_versions: bool = True) -> bool:
+    """Whether the session's snapshot, a later one, shows the same catalogs. False: unknown.
+
+    :param by_versions: also where something ended in between and the row versions are the same.
+    """
     if query(_SNAPSHOT)[0][0] == before.snapshot:
         return True
-    return before.versions is not None and _versions(query) == before.versions
+    return by_versions and before.versions is not None and _versions(query) == before.versions
+
+
+@dataclass(frozen=True, slots=True)
+class LongMark:
+    """What a snapshot showed, for another executor at any later time.
+
+    Transaction numbers are a server's own count, so it holds within one life of one server only.
+    """
+
+    life: str
+    xmax: int
+    versions: Versions
+
+    def same(self, later: LongMark) -> bool:
+        """Whether a later snapshot of the same database shows the same catalogs."""
+        return (
+            later.life == self.life
+            and 0 <= later.xmax - self.xmax < _XIDS_MAX
+            and later.versions == self.versions
+        )
+
+    def covers(self, sql: str) -> bool:
+        """Whether a query reads nothing but what the row versions are of. False: unknown."""
+        covered = {row[0] for row in self.versions} | ({"pg_roles"} if self.versions else set())
+        names = set(_NAMES.findall(sql.lower())) - _NO_RELATIONS
+        return bool(names) and names <= covered
+
+    def plain(self) -> list[object]:
+        """As JSON keeps it; see ``of_plain``."""
+        return [self.life, self.xmax, [list(row) for row in self.versions]]
+
+
+def of_plain(kept: object) -> LongMark | None:
+    """What ``plain`` made; None where nothing was kept."""
+    match kept:
+        case [str(life), int(xmax), list(versions)]:
+            return LongMark(life, xmax, tuple(tuple(row) for row in versions))
+    return None
+
+
+def long_mark(query: Query, versions: Versions) -> LongMark:
+    """Mark what the session's snapshot shows, for later executors.
+
+    :param versions: of the same snapshot (``mark``).
+    """
+    life, xmax = query(_LIFE)[0]
+    return LongMark(life, int(xmax), versions)
 
 
 def _versions(query: Query) -> Versions:

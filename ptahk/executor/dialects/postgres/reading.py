@@ -71,12 +71,10 @@ def inspect(
     return Inspection(catalog, scope, tuple(found), seen)
 
 
-def ask_all(session: Session, asked: Asked) -> tuple[Rows, Mark]:
-    """The answers alone, in one snapshot; nothing is made of them yet."""
-    with session.snapshot():
-        with session.ahead(asked) as ask:
-            rows = tuple((sql, tuple(params), ask(sql, params)) for sql, params in asked)
-        return rows, mark(session.query, versions=False)
+def ask_all(session: Session, asked: Asked) -> Rows:
+    """The answers alone, in the session's snapshot; nothing is made of them yet."""
+    with session.ahead(asked) as ask:
+        return tuple((sql, tuple(params), ask(sql, params)) for sql, params in asked)
 
 
 class Early(Protocol):
