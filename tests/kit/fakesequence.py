@@ -39,6 +39,11 @@ def _text(line: str) -> str:
     return f"CREATE TABLE {line} ();\n"
 
 
+def line_of_file(file: str) -> str:
+    """The name in a file's name: its line, without the mark of one outside a transaction."""
+    return file.removesuffix(".sql").partition("_")[2]
+
+
 def line_of(sql: str) -> str:
     """The line that a statement is of."""
     found = _NAME.search(sql)

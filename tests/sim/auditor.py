@@ -174,7 +174,7 @@ class SimAuditor(Auditor):
         for document in self.api.all():
             if "status" not in document or document["metadata"]["uid"] == uid:
                 continue
-            if document["kind"] not in ("PtahSchema", "PtahToy"):
+            if document["kind"] not in ("PtahSchema", "PtahMigration", "PtahToy"):
                 continue
             status = self.status_of(document)
             other, owed = status.active_operation, status.pending_observation

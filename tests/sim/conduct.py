@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from ptahk.engine.model import lease as leases
 from ptahk.engine.model.claim import PROVE, Claim, PendingObservation
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import ACKNOWLEDGE, APPROVAL, LEASE, PLAN, SCHEMA
 from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Document, Key
 from ptahk.wire import digest
+from tests.kit import toy
 from tests.kit.auditor import _need
 from tests.sim import fast
 
@@ -92,6 +94,21 @@ class Conduct:
         if new.database is not None and new.database != old.database:
             self._frozen(now, new)
         self._forgets(old, new)
+        self._unresolved(old, new)
+
+    def _unresolved(self, old: Status, new: Status) -> None:
+        """A run that stopped in a file stands until its database says otherwise (C-4.4)."""
+        run, seen = new.unresolved_run, new.last_observation
+        if seen is not None and seen != old.last_observation and seen.get("verdict") == "dirty":
+            _need(23, run is not None, "the history is dirty, and no run is unresolved (C-4.4)")
+        if run is None and old.unresolved_run is not None:
+            database = new.database
+            assert database is not None and seen is not None
+            told = {} if old.active_operation is None else old.active_operation.inputs
+            word = (told.get("change") or {}).get("operation") == old.unresolved_run.operation_id
+            same = database.server_identity == old.unresolved_run.server_identity
+            _need(23, same or word, "a run was resolved by another server's history (C-4.4)")
+            _need(23, seen["verdict"] != "dirty", "a run was resolved by a dirty history (C-4.4)")
 
     def _claims(self, document: Document, old: Status, claim: Claim) -> None:
         name = digest.job_name(
@@ -136,6 +153,8 @@ class Conduct:
         self.manager.world.database.effects_seen.wanted[claim.operation_id] = dict(claim.inputs)
         if self.manager.world.kind == SCHEMA:
             self._permitted(document, claim)
+        elif self.manager.world.kind == MIGRATION:
+            self._sequence(document, old, claim)
 
     def _census(self, document: Document) -> None:
         """Nobody else claims the realm, or all share it, as this pass has read it (C-6.3)."""
@@ -155,25 +174,44 @@ class Conduct:
         if owing or (claim is not None and claim.dispatch_started):
             return True
         idle = other["spec"].get("suspend") or "deletionTimestamp" in other["metadata"]
-        if idle or self.manager.world.kind != SCHEMA:
+        if idle or self.manager.world.kind == toy.KIND:
             return False
         return self.manager.site.store.automatic or (claim is not None and claim.outcome is None)
 
     def _permitted(self, document: Document, claim: Claim) -> None:
         """Policy, approval and declaration, as this pass has read them."""
-        spec, named = document["spec"], claim.inputs["plan"]
-        plan = self.manager.objects.read[Key(PLAN, "local", named["name"])]
-        policy, planned = spec["policy"], plan["spec"]
-        _need(16, plan["metadata"]["uid"] == named["uid"], "another plan than the claim's")
-        _need(16, policy["apply"] != "Never", "applied though policy.apply is Never")
+        spec = document["spec"]
+        policy, planned = spec["policy"], self._planned(document, claim)
         allowed = policy["allowDestructive"] or not planned["destructive"]
         _need(16, allowed, "destroys, and policy does not allow it (C-10.4)")
         declared = digest.source_digest((("inline.sql", spec["desired"]["inline"]),))
         same = planned["binding"]["sourceDigest"] == declared
         _need(16, same, "applies the plan of another declaration (C-3.6)")
-        needed = policy["apply"] != "Always" or planned["destructive"] or planned["privileges"]
-        if not needed:
-            return
+        if policy["apply"] != "Always" or planned["destructive"] or planned["privileges"]:
+            self._approved(claim)
+
+    def _sequence(self, document: Document, old: Status, claim: Claim) -> None:
+        """Policy, approval, sequence and history, as this pass has read them."""
+        planned = self._planned(document, claim)
+        binding = planned["binding"]
+        bound = (binding["sequenceDigest"], binding["historyFingerprint"], binding["change"])
+        told = (claim.inputs["sequence"], claim.inputs["history"], claim.inputs["change"])
+        _need(16, bound == told, "another sequence or history than the plan's (C-7.2)")
+        settled = old.unresolved_run is None or binding["action"] != "run"
+        _need(16, settled, "applied while a run is unresolved (C-4.4)")
+        if document["spec"]["policy"]["apply"] != "Always" or binding["approval"] is not False:
+            self._approved(claim)
+
+    def _planned(self, document: Document, claim: Claim) -> Document:
+        named = claim.inputs["plan"]
+        plan = self.manager.objects.read[Key(PLAN, "local", named["name"])]
+        _need(16, plan["metadata"]["uid"] == named["uid"], "another plan than the claim's")
+        never = document["spec"]["policy"]["apply"] == "Never"
+        _need(16, not never, "applied though policy.apply is Never")
+        planned: Document = plan["spec"]
+        return planned
+
+    def _approved(self, claim: Claim) -> None:
         _need(16, claim.approval is not None, "applied without an approval (C-10.4)")
         assert claim.approval is not None
         found = self._approval(claim.approval.uid)

@@ -59,8 +59,8 @@ def fit(mutants: Sequence[Mutant]) -> bool:
 
 
 def pairs() -> list[tuple[Mutant, Mutant]]:
-    """Every two sabotages that fit beside each other."""
-    return [pair for pair in combinations(MUTANTS, 2) if fit(pair)]
+    """Every two sabotages that fit beside each other and are hunted by the same seeds."""
+    return [pair for pair in combinations(MUTANTS, 2) if pair[0].kind == pair[1].kind and fit(pair)]
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -129,7 +129,8 @@ def order(names: Sequence[str], known: dict[str, int], count: int) -> Iterator[i
 
 def hunt(names: Sequence[str], known: dict[str, int], count: int = SEEDS_MAX) -> Catch:
     """Plant these in this process, and run seeds until something is caught."""
-    plant([named(name) for name in names])
+    mutants = [named(name) for name in names]
+    plant(mutants)
     from tests.kit.auditor import Violation
     from tests.sim.machine import Machine
 
@@ -137,7 +138,7 @@ def hunt(names: Sequence[str], known: dict[str, int], count: int = SEEDS_MAX) ->
     for seed in order(names, known, count):
         tried += 1
         try:
-            Machine(seed).run()
+            Machine(seed, mutants[0].kind).run()
         except Violation as violation:
             return Catch(tuple(names), tried, seed, str(violation))
         except Exception as error:

@@ -13,6 +13,7 @@ from typing import Any
 from ptahk.engine import driver
 from ptahk.engine.model import plan as plans
 from ptahk.engine.model.claim import PendingObservation
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import (
     ACKNOWLEDGE,
     APPROVAL,
@@ -23,10 +24,12 @@ from ptahk.engine.model.resource import (
     Request,
     request_text,
 )
+from ptahk.engine.model.status import Status
 from ptahk.engine.ports import Key, PortError
 from tests.kit import toy
 from tests.kit.auditor import Violation, _need
-from tests.sim import fast, hostile, plots, points
+from tests.kit.fakedb import SERVER
+from tests.sim import fast, hostile, plots, points, sequence
 from tests.sim.world import KEY, Manager, Rates, Site, World, add_site, new_resource, toy_plan
 
 HEALED_TURNS = 10_000
@@ -55,7 +58,9 @@ class Report:
 class Machine:
     """Draws the world of a seed and drives it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kind: str | None = None) -> None:
+        """:param kind: the family; None: the seed draws schema or toy."""
+        self.kind = kind
         self.world = World(seed)
         self.rng = self.world.rng
         self.declared = 0
@@ -69,6 +74,10 @@ class Machine:
         self.saved = self.declared_again = False
         self.led_back_s = 0.0
         self.home = False
+        self.strays = False
+        """The URL leads to an older copy of the server while a run is unresolved: once a seed."""
+        self.server = SERVER
+        """Where the URL leads in the end."""
         self.plot = hostile.plot(self.rng)
         self._draw()
 
@@ -81,7 +90,8 @@ class Machine:
             (58, 2, 25, 1, 1, 25, 1),
         )[0]
         both = self.theme in ("plain", "rough", "unknown", "storm")
-        world.kind = toy.KIND if both and rng.random() < 0.15 else SCHEMA
+        drawn = toy.KIND if both and rng.random() < 0.15 else SCHEMA
+        world.kind = self.kind or drawn
         local = rng.random() < (0.1 if self.theme == "fail" else 0.3)
         if self.theme == "freeze":
             local = False
@@ -96,7 +106,7 @@ class Machine:
         add_site(world, "one", local=local, automatic=not local,
                  managers=rng.choice((1, 2, 2, 3)), skew_s=0.0 if local else skew)  # fmt: skip
         world.sites[0].jobs.node_skew_s = rng.choice((0.0, -20.0, 20.0)) if skew else 0.0
-        if rng.random() < 0.12 and world.kind == SCHEMA and self.theme != "plain":
+        if rng.random() < 0.12 and world.kind != toy.KIND and self.theme != "plain":
             add_site(world, "two", local=rng.random() < 0.5, automatic=True, managers=1,
                      skew_s=0.0)  # fmt: skip
             world.sites[1].store = world.sites[1].store.__class__(
@@ -104,10 +114,12 @@ class Machine:
                 world.sites[1].store.coordination_namespace, not world.sites[1].local,
             )  # fmt: skip
         self.declared = 1 if world.kind == toy.KIND else rng.randint(2, 4)
-        if rng.random() < 0.2 and self.theme != "fail":
+        if rng.random() < 0.2 and self.theme != "fail" and world.kind != MIGRATION:
             world.database.live.append("old")
         count = 1 if self.theme == "freeze" else rng.choice((1, 1, 2))
         shared = count > 1 and rng.random() < 0.9
+        self.strays = world.kind == MIGRATION and rng.random() < 0.4
+        self.put_files()
         for site in world.sites:
             for number in range(count):
                 new_resource(site, f"r{number}", self.spec(shared=shared))
@@ -149,13 +161,25 @@ class Machine:
         if self.world.kind == toy.KIND:
             spec["mark"] = LINES[0]
             return spec
+        if self.world.kind == MIGRATION:
+            return spec | sequence.spec(target, self.policy)
         spec["interval"] = "10m"
         spec["desired"] = {"inline": self.declaration()}
         spec["policy"] = dict(self.policy)
         return spec
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return LINES[: self.declared]
+
     def declaration(self) -> str:
-        return "\n".join(LINES[: self.declared])
+        return "\n".join(self.lines)
+
+    def put_files(self) -> None:
+        """The directory of each site, where there is one."""
+        if self.world.kind == MIGRATION:
+            for site in self.world.sites:
+                sequence.put_files(site, self.lines)
 
     # -- what people do -----------------------------------------------------------------------
 
@@ -175,6 +199,9 @@ class Machine:
         if self.world.kind == toy.KIND:
             return
         self.declared = min(len(LINES), self.declared + 1)
+        if self.world.kind == MIGRATION:
+            self.put_files()
+            return
         for site in self.world.sites:
             for key in site.resources():
                 self.edit(site, key, desired={"inline": self.declaration()})
@@ -187,8 +214,11 @@ class Machine:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), name: text}
         self._replace(site, document | {"metadata": metadata})
 
-    def ask(self, site: Site, key: Key, what: Any, plan: str | None = None) -> None:
-        request = Request(self.world.entropy.operation_id(), what, plan)
+    def ask(
+        self, site: Site, key: Key, what: Any, plan: str | None = None,
+        change: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        request = Request(self.world.entropy.operation_id(), what, plan, change=change)
         self.annotate(site, key, REQUEST, request_text(request))
 
     def approve(self, site: Site, key: Key) -> str | None:
@@ -216,6 +246,10 @@ class Machine:
             wrong = self.rng.random() < 0.4  # they read another number, and look again later
             self.acknowledge(site, key, status.frozen.number + wrong)
         self._lead_back(status.pending_observation)
+        if self.paying and not site.store.automatic:
+            return
+        if self.rests(site, key, status) and sequence.attend(self, site, key, status):
+            return
         if site.store.automatic:
             if status.phase == "Blocked" and any(
                 item.reason == "ServerIdentityMismatch" for item in status.conditions
@@ -231,12 +265,7 @@ class Machine:
                     hostile.misapprove(self, site, key)
                 self.approve(site, key)
             return
-        if self.paying:
-            return
-        document = site.api.get(key)
-        text = (document["metadata"].get("annotations") or {}).get(REQUEST)
-        open_ = text and (status.request is None or status.request.id != json.loads(text)["id"])
-        if open_ or not driver.at_rest(status):
+        if not self.rests(site, key, status):
             return
         answer = status.request
         pending = answer is not None and answer.type == "plan" and answer.reason == "ChangesPending"
@@ -245,6 +274,12 @@ class Machine:
             self.ask(site, key, "apply", fingerprint)
         else:
             self.ask(site, key, "plan")
+
+    def rests(self, site: Site, key: Key, status: Status) -> bool:
+        """Nothing runs, and what was asked for is answered."""
+        text = (site.api.get(key)["metadata"].get("annotations") or {}).get(REQUEST)
+        open_ = text and (status.request is None or status.request.id != json.loads(text)["id"])
+        return not open_ and driver.at_rest(status)
 
     def _astray(self) -> bool:
         """Somebody's proof is owed on the other server: that is settled first."""
@@ -261,7 +296,7 @@ class Machine:
             return
         if self.world.now_s >= self.led_back_s + 600.0 and self.world.database.session is None:
             self.led_back_s = self.world.now_s
-            self.world.database.identity = str(wanted)
+            self.world.database.move(str(wanted))
 
     def _usable(self, site: Site, key: Key) -> bool:
         """An approval of the last plan waits already."""
@@ -343,6 +378,9 @@ class Machine:
                 if world.kind == SCHEMA:
                     policy = {**spec["policy"], "apply": "OnApproval", "allowDestructive": True}
                     self.edit(site, key, policy=policy, desired={"inline": self.declaration()})
+                elif world.kind == MIGRATION:
+                    self.edit(site, key, policy={"apply": "OnApproval"})
+        self.put_files()
         if self.rng.random() < 0.5:
             self.declare()
 
@@ -367,6 +405,8 @@ class Machine:
             return (
                 LINES[0] in self.world.database.live and status.last_observation is not None
             ) or (not site.store.automatic and LINES[0] in self.world.database.live)
+        if self.world.kind == MIGRATION:
+            return sequence.done(self.world, status, self.lines)
         last, live = status.last_plan, self.world.database.live
         if set(live) != set(LINES[: self.declared]):
             return False  # somebody's change by hand is not seen yet
@@ -450,7 +490,7 @@ class Machine:
                 _need(32, lease["spec"].get("holderIdentity") is None, "a Lease is still held")
             for document in site.api.all():
                 kept = {name: part for name, part in document.items() if name != "spec"}
-                if document["kind"] not in (SCHEMA, toy.KIND):
+                if document["kind"] not in (SCHEMA, MIGRATION, toy.KIND):
                     kept = document
                 _need(30, KEY not in json.dumps(kept), "a coordination key was stored")
             for order in site.jobs.created:
@@ -462,7 +502,11 @@ class Machine:
             if row["storeUid"] in restored:
                 continue
             _need(31, row["state"] != "started", f"attempt {operation} is still open")
-        if world.kind == SCHEMA and any(site.resources() for site in world.sites):
+        if not any(site.resources() for site in world.sites):
+            return
+        if world.kind == MIGRATION:
+            sequence.check_end(world, self.lines)
+        if world.kind == SCHEMA:
             wanted = set(LINES[: self.declared])
             _need(35, set(database.live) == wanted, f"live is {database.live}")
 
@@ -485,9 +529,9 @@ class Machine:
         return "success" if "Succeeded" in settled.values() else "other"
 
 
-def run(seed: int) -> Report:
+def run(seed: int, kind: str | None = None) -> Report:
     """One seed, from its draw to its end. :raises Violation: an invariant does not hold."""
-    return Machine(seed).run()
+    return Machine(seed, kind).run()
 
 
 def coverage() -> tuple[str, ...]:

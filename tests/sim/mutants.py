@@ -19,8 +19,12 @@ class Mutant:
     new: str
     rule: str
     """Invariant or rule of the contract that it breaks."""
+    kind: str | None = None
+    """The family whose seeds hunt it; None: schema and toy."""
 
 
+MIGRATION = "PtahMigration"
+"""Not the engine's own word for it: what plants these has not imported the engine."""
 _RUNNING = "lifecycle/running.py"
 _CLAIMED = "lifecycle/claimed.py"
 _SETTLE = "lifecycle/settle.py"
@@ -30,6 +34,9 @@ _STEPS = "lifecycle/__init__.py"
 _RESULTS = "families/schema/results.py"
 _WANTED = "families/schema/wanted.py"
 _JOBS = "families/common.py"
+_SEQUENCE = "families/migration/__init__.py"
+_SEQUENCE_WANTED = "families/migration/wanted.py"
+_SEQUENCE_RESULTS = "families/migration/results.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # -- the mark and the one create ------------------------------------------------------------
@@ -441,6 +448,63 @@ MUTANTS: tuple[Mutant, ...] = (
         '        return Foreign(text, malformed=True) if epoch is None else Lost(text)\n',
         '        return Free() if epoch is None else Lost(text)\n',
         "C-6.6",
+    ),
+    # -- the migration family -------------------------------------------------------------------
+    Mutant(
+        "a-resume-without-approval", _SEQUENCE_WANTED,
+        ' or plan.spec.binding["approval"] is not False\n', '\n', "C-11.3", MIGRATION,
+    ),
+    Mutant(
+        "an-unresolved-run-stops-nothing", _SEQUENCE_WANTED,
+        '    if run is None or plan.spec.binding["action"] != RUN:\n', '    if True:\n',
+        "C-4.4", MIGRATION,
+    ),
+    Mutant(
+        "a-word-becomes-a-run", _SEQUENCE_WANTED,
+        '        "change": dict(binding["change"]),\n', '        "change": {},\n',
+        "C-7.2", MIGRATION,
+    ),
+    Mutant(
+        "any-sequence-may-run", _SEQUENCE_WANTED,
+        'plan.spec.bound("sequenceDigest")', 'None', "C-11.2", MIGRATION,
+    ),
+    Mutant(
+        "any-history-will-do", _SEQUENCE_WANTED,
+        'plan.spec.bound("historyFingerprint")', 'None', "C-9.3", MIGRATION,
+    ),
+    Mutant(
+        "a-sequence-in-spite-of-never", _SEQUENCE_WANTED,
+        '        or common.never(spec)\n', '', "16", MIGRATION,
+    ),
+    Mutant(
+        "an-unseen-statement-had-no-effect", _SEQUENCE_RESULTS,
+        '    if unknown is not None:\n', '    if False:\n', "14, C-11.13", MIGRATION,
+    ),
+    Mutant(
+        "a-stopped-run-is-forgotten", _SEQUENCE_RESULTS,
+        '    if found is None:\n', '    if True:\n', "C-4.4", MIGRATION,
+    ),
+    Mutant(
+        "any-server-resolves-a-run", _SEQUENCE_RESULTS,
+        'run.server_identity == result.get("serverIdentity")', 'True', "C-4.4", MIGRATION,
+    ),
+    Mutant(
+        "no-word-counts-without-a-row", _SEQUENCE_RESULTS,
+        'resolves=run is None and (word or _same_database(s, result)),',
+        'resolves=run is None and _same_database(s, result),',
+        "C-4.4", MIGRATION,
+    ),
+    Mutant(
+        "a-sequence-without-a-realm", _SEQUENCE,
+        '        return operation in wanted.REALM_OPERATIONS\n', '        return False\n',
+        "9", MIGRATION,
+    ),
+    Mutant(
+        "a-sequence-mutates-nothing", _SEQUENCE,
+        '    def mutates(self, operation: str) -> bool:\n'
+        '        return operation == wanted.APPLY\n',
+        '    def mutates(self, operation: str) -> bool:\n        return False\n',
+        "13, 23", MIGRATION,
     ),
 )  # fmt: skip
 

@@ -5,8 +5,9 @@ brings together too seldom. ``hostile.Plot`` says which of them this seed has dr
 from typing import TYPE_CHECKING
 
 from ptahk.engine.model.claim import PROVE, Claim
-from ptahk.engine.model.resource import APPROVAL, LEASE, SCHEMA
+from ptahk.engine.model.resource import APPROVAL, LEASE
 from ptahk.engine.ports import Key
+from tests.kit.fakedb import SERVER
 from tests.sim import hostile
 from tests.sim.cluster import SimJob
 from tests.sim.world import Manager, Site
@@ -30,6 +31,8 @@ def moments(m: "Machine") -> None:
             if (m.plot.neglected or m.plot.unwatched) and len(site.resources()) > 1:
                 _neglect(m, site, key)
             claim = site.status(key).active_operation
+            if m.strays and claim is None:
+                _stray(m, site, key)
             if claim is None or claim.outcome is not None:
                 continue
             if claim.dispatch_started:
@@ -55,6 +58,22 @@ def _neglect(m: "Machine", site: Site, key: Key) -> None:
         m.leap = (m.world.turns + WATCHES, float(held.lease_duration_seconds))
 
 
+def _stray(m: "Machine", site: Site, key: Key) -> None:
+    """A run is unresolved, and the URL leads to a copy without it, for a while or for good."""
+    database = m.world.database
+    if site.status(key).unresolved_run is None or database.session is not None or m.world.pods():
+        return
+    m.strays = False
+    m.world.acts["strayed"] += 1
+    home = database.identity
+    database.move("postgresql/2/2" if home == SERVER else SERVER)
+    m.ask(site, key, "plan")
+    if m.rng.random() < 0.5:
+        m.server = database.identity
+    else:
+        m.world.later.append((m.world.now_s + 900.0, lambda: database.move(home)))
+
+
 def neglects(m: "Machine") -> bool:
     """Somebody's resource is neglected still."""
     return any(at > m.world.now_s for at in m.world.neglected.values())
@@ -71,7 +90,7 @@ def _claimed(m: "Machine", site: Site, claim: Claim) -> None:
     if told.moved and claim.epoch is not None and others and m.rng.random() < 0.3:
         told.moved = False
         _conflict(m, site, others[0])
-    if told.moved and claim.type == "Apply" and m.world.kind == SCHEMA:
+    if told.moved and claim.type == "Apply":
         told.moved = False
         m.declare()
 
@@ -85,7 +104,7 @@ def _conflict(m: "Machine", site: Site, key: Key) -> None:
 
 def _running(m: "Machine", site: Site, claim: Claim) -> None:
     told, database = m.plot, m.world.database
-    if told.skewed and claim.type == "Plan":
+    if told.skewed and claim.type in ("Plan", "History"):
         told.skewed = False
         database.clock_offset_s = m.rng.choice((-90.0, 90.0))
         m.world.later.append((m.world.now_s + 90.0, lambda: setattr(database, "clock_offset_s", 0)))

@@ -1,4 +1,5 @@
-"""2,000 seeds of the simulator in each default run, and the seeds that once failed.
+"""2,000 seeds of the simulator in each default run, 200 more of the migration family, and the
+seeds that once failed.
 
 What they covered is in the run's summary. ``make sim SEEDS=20000`` runs a campaign, which fails
 where shares of outcomes or hits of crash points are too few.
@@ -12,26 +13,42 @@ from pathlib import Path
 
 import pytest
 
+from ptahk.engine.model.migration import MIGRATION
 from tests.kit.budget import scaled
 from tests.sim import campaign
 from tests.sim.machine import Machine
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 2000
-KEPT = sorted(int(path.stem) for path in (Path(__file__).parent / "seeds").glob("*.txt"))
+SEQUENCES = 200
+"""Of the migration family; the others draw schema or toy."""
+KEPT = [
+    (kind or None, int(seed))
+    for kind, _, seed in (
+        path.stem.rpartition("-")
+        for path in sorted((Path(__file__).parent / "seeds").glob("*.txt"))
+    )
+]
 
 
-@pytest.mark.parametrize("first", range(0, scaled(SEEDS), campaign.CHUNK))
-def test_seeds(first: int, record_property: Callable[[str, object], None]) -> None:
-    whole = campaign.run_many(range(first, first + campaign.CHUNK))
+CASES = [(None, first) for first in range(0, scaled(SEEDS), campaign.CHUNK)]
+CASES += [(MIGRATION, first) for first in range(0, scaled(SEQUENCES), campaign.CHUNK)]
+
+
+@pytest.mark.parametrize(("kind", "first"), CASES)
+def test_seeds(
+    kind: str | None, first: int, record_property: Callable[[str, object], None]
+) -> None:
+    whole = campaign.run_many(range(first, first + campaign.CHUNK), kind)
     record_property(campaign.PROPERTY, whole.text())
     assert not whole.failures, "\n".join(whole.failures)
 
 
 def test_kept_seeds() -> None:
-    """Each found a fault once; ``seeds/SEED.txt`` says which."""
-    whole = campaign.run_many(KEPT)
-    assert not whole.failures, "\n".join(whole.failures)
+    """Each found a fault once; ``seeds/SEED.txt`` says which, ``KIND-SEED.txt`` of a family."""
+    for kind, seed in KEPT:
+        whole = campaign.run_many([seed], kind)
+        assert not whole.failures, "\n".join(whole.failures)
 
 
 def test_a_seed_repeats_byte_for_byte() -> None:

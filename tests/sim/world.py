@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from ptahk.engine import driver
+from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import API_VERSION, APPROVAL, SCHEMA
 from ptahk.engine.model.status import Status
 from ptahk.engine.ports import (
@@ -29,7 +30,8 @@ from ptahk.engine.ports import (
     Unavailable,
     key_of,
 )
-from tests.kit import toy
+from ptahk.migrations.history import Row
+from tests.kit import fakesequence, toy
 from tests.kit.auditor import _need
 from tests.kit.fakedb import Execution, FakeDatabase
 from tests.kit.faults import WRITES, Fate, Faults, FaultyJobs, FaultyObjects, Killed
@@ -40,7 +42,7 @@ from tests.kit.memory import (
     SeededEntropy,
 )
 from tests.kit.scenario import FAMILIES
-from tests.sim import points
+from tests.sim import points, sequence
 from tests.sim.auditor import EffectAuditor, SimAuditor, SimJobs, SimObjects
 from tests.sim.cluster import ApiServer, Cluster, Pod
 from tests.sim.conduct import Conduct
@@ -57,9 +59,25 @@ class SimDatabase(FakeDatabase):
 
     effects_seen: EffectAuditor
     world: "World"
+    others: dict[str, tuple[list[str], dict[tuple[str, str], Row]]]
+    """Server → what its copy holds of a sequence."""
 
     def before_effect(self, run: Execution, statement: str) -> None:
         self.effects_seen.effect(run, statement, run in self.world.sent_late)
+        if run.order.spec.migration is not None:
+            again = fakesequence.line_of(statement) in self.live
+            _need(4, not again, f"{statement.strip()} took effect in two attempts")
+
+    def move(self, identity: str) -> None:
+        """The URL leads to another server. Of sequences it is an older copy, at first: without
+        the runs that had not ended."""
+        if self.world.kind == MIGRATION and identity != self.identity:
+            self.others[self.identity] = (self.live, self.revisions)
+            done = {key: row for key, row in self.revisions.items() if row.state == "applied"}
+            names = {fakesequence.line_of_file(row.file) for row in done.values()}
+            live = [line for line in self.live if line.strip("!") in names]
+            self.live, self.revisions = self.others.get(identity, (live, done))
+        self.identity = identity
 
 
 @dataclass
@@ -261,7 +279,7 @@ class Site:
         self.world, self.name, self.local = world, name, local
         self.api = ApiServer(world.clock, first_uid=1000 * len(world.sites))
         self.jobs = Cluster(world.database, world.clock, name, local)
-        mutating = frozenset({"Apply"} if world.kind == SCHEMA else {"Touch"})
+        mutating = frozenset({"Touch"} if world.kind == toy.KIND else {"Apply"})
         self.auditor = SimAuditor(world.database, mutating, api=self.api, jobs=self.jobs)
         self.surroundings = MemorySurroundings()
         self.store = Store(
@@ -297,7 +315,7 @@ class Site:
         kind = document["kind"]
         if kind == self.world.kind:
             keys = [key_of(document)]
-        elif kind == APPROVAL:
+        elif kind == APPROVAL or key_of(document) == sequence.FILES:
             keys = self.resources()
         else:
             return
@@ -322,6 +340,7 @@ class World:
         self.database = SimDatabase(self.clock.now)
         self.database.effects_seen = EffectAuditor()
         self.database.world = self
+        self.database.others = {}
         self.sites: list[Site] = []
         self.late: list[tuple[float, Callable[[], Any]]] = []
         self.lingering: list[tuple[float, Execution, bool]] = []

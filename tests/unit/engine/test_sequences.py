@@ -148,6 +148,36 @@ def settle(s: Scenario, change: dict[str, str]) -> None:
     assert applied(s, process, answer.plan).exit_code == 0
 
 
+def test_a_word_settles_a_run_that_stayed_in_another_database() -> None:
+    """C-4.4: the server was left for an older copy, which knows nothing of the run."""
+    s = scenario("a", "!b", "c", kind=MIGRATION)
+    left = ["effect"]
+
+    def step(order: Any, name: str) -> None:
+        if order.spec.operation == "Apply" and left and name == left[0]:
+            left.clear()
+            raise Died
+
+    s.database.step = step
+    assert command(s, s.process()).reason == "OutcomeUnknown"
+    run = s.status().unresolved_run
+    assert run is not None and run.outcome == "Unknown"
+    rows = s.database.revisions
+    s.database.identity = "postgresql/2/2"
+    s.database.revisions = {key: row for key, row in rows.items() if row.state == "applied"}
+    s.database.live.remove("!b")
+    assert command(s, s.process()).reason == "RunUnresolved", "another server settles nothing"
+    process = s.process()
+    s.ask("plan", change={"action": "settle", "operation": "f" * 32, "as": "resolved"})
+    process.settle()
+    assert s.answer().reason == "NothingToRecord" and s.status().unresolved_run == run
+    s.ask("plan", change={"action": "settle", "operation": run.operation_id, "as": "resolved"})
+    process.settle()
+    assert (s.answer().exit_code, s.status().unresolved_run) == (0, None)
+    assert command(s, s.process()).exit_code == 0
+    assert s.database.live == ["a", "!b", "c"] and s.status().phase == "InSync"
+
+
 def steps_of_an_apply() -> list[str]:
     seen: list[str] = []
     s = scenario("a", "!b", "c", kind=MIGRATION)

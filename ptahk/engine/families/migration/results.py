@@ -28,6 +28,7 @@ from ptahk.wire.binding import SequenceBinding
 from ptahk.wire.jobspec import PROTOCOL_VERSION
 
 FINDINGS_KEPT = 50
+_GONE = "the acknowledged run left nothing in this database"
 
 
 def read(claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
@@ -51,6 +52,8 @@ def _history(claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
     changes = learned(claim, result, s, claim.inputs)
     if isinstance(changes, Failed):
         return Reading(changes)
+    if failure is not None and changes.resolves and _acknowledges(s, claim.inputs):
+        return Reading(Succeeded("Converged", _GONE), changes)
     if failure is not None:
         return dataclasses.replace(failure, changes=changes)
     if changes.last_plan is None or not changes.last_plan["statements"]:
@@ -90,10 +93,13 @@ def learned(
         "findingsDropped": max(0, len(history["findings"]) - FINDINGS_KEPT),
     }
     run = _unresolved(claim, result, s, history["unsettled"])
+    word = run is None and seen["reason"] == "NothingToRecord" and _acknowledges(s, inputs)
+    if word:
+        seen |= {"reason": None, "message": _GONE, "nextStep": "Plan again."}
     changes = Changes(
         last_observation=seen,
         unresolved_run=run,
-        resolves=run is None and _same_database(s, result),
+        resolves=run is None and (word or _same_database(s, result)),
     )
     if "planBytes" not in result:
         return changes
@@ -123,6 +129,18 @@ def _finding(item: Mapping[str, Any]) -> dict[str, Any]:
         for key in ("number", "file", "message", "hint")
         if item.get(key) is not None
     }
+
+
+def _acknowledges(s: Snapshot, inputs: Mapping[str, Any]) -> bool:
+    """A person names the run that is unresolved (C-4.4).
+
+    Where the database was left for another one, its history has nothing of that run and no reading
+    resolves it: there is no row to record the word in, and the word alone counts.
+    """
+    run, change = s.status.unresolved_run, inputs.get("change") or {}
+    return run is not None and (change.get("action"), change.get("operation")) == (
+        "settle", run.operation_id,
+    )  # fmt: skip
 
 
 def _same_database(s: Snapshot, result: Mapping[str, Any]) -> bool:
