@@ -11,15 +11,16 @@ lost; then the leader goes on. ``steps.txt`` names the steps; each is in one gro
 - ``PROVEN``: the proof's Pod has ended.
 
 The kubelet is lost under several of them at once. The default run loses everything at the
-statement, and a few things elsewhere; with a budget above 1 everything everywhere.
+statement, and a few things elsewhere; with a budget above 1 everything everywhere. Only so many at
+a time that what stands first does not come to its deadline while the last is on its way.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -39,6 +40,8 @@ from tests.kit.theatre import (
     one_job_a_claim,
 )
 from tests.kit.waiting import until
+
+_T = TypeVar("_T")
 
 EARLY = (
     "Apply WriteClaim", "Apply AcquireLease", "Apply CopyEpoch", "Apply PersistSnapshot",
@@ -64,6 +67,8 @@ DEADLINES_S = {RENEWAL: 120, "Apply CreateJob": 60, MARK: 30}
 DEADLINE_S = 240
 EVERY = scaled(1) > 1
 """Whether every step is struck."""
+TOGETHER = 8
+"""Resources that stand at their steps at the same time."""
 SAMPLE = (MARK, "Apply ConfirmJob", STATEMENT, "Apply Settle", "Prove ConfirmJob", "Prove Settle")
 """Steps at which the default run loses the kubelet; all of them with a budget."""
 LEASE = "30s"
@@ -165,6 +170,11 @@ def cases(*, every: bool) -> list[Case]:
     return made + [Case("Apply RecordPods", loss, ended=True) for loss in LEFT]
 
 
+def batches(items: Sequence[_T]) -> list[Sequence[_T]]:
+    """As many as stand at the same time."""
+    return [items[at : at + TOGETHER] for at in range(0, len(items), TOGETHER)]
+
+
 def test_every_step_is_in_one_group() -> None:
     grouped = [*EARLY, *RUNNING, *AFTER, *PROVING, *PROVEN]
     assert sorted(grouped) == sorted([*kept(), STATEMENT])
@@ -213,19 +223,23 @@ def checked(made: Standing, what: Any, *, harmless: bool) -> None:
         assert [state for _, state in made.bed.ledger()] == ["finished"], what
 
 
-@pytest.mark.timeout(scaled(1800))
-def test_the_kubelet_is_killed_at_every_step(theatre: Theatre) -> None:
+CHOSEN = batches([*kept(), STATEMENT] if EVERY else SAMPLE)
+STRUCK = batches(cases(every=EVERY))
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("batch", range(len(CHOSEN)))
+def test_the_kubelet_is_killed_at_every_step(theatre: Theatre, batch: int) -> None:
     """And comes back once everything that ran has ended without it."""
     theatre.lease = LEASE
     theatre.replica()
     until(theatre.replicas[0][1].leads, "the first to lead", 120)
     theatre.standby()
     # The renewal first: it comes by itself, and late.
-    chosen = [*kept(), STATEMENT] if EVERY else SAMPLE
-    steps = sorted(chosen, key=lambda step: step != RENEWAL)
+    steps = sorted(CHOSEN[batch], key=lambda step: step != RENEWAL)
     # Who stands first waits for all the others, and what it runs must not come to its deadline.
     made = {
-        step: enter(theatre, step, deadline_s=None if step == MARK else DEADLINE_S * scaled(1))
+        step: enter(theatre, step, deadline_s=None if step == MARK else DEADLINE_S)
         for step in steps
     }
     for step, item in made.items():
@@ -271,15 +285,16 @@ def nothing_to_lose(made: Standing) -> None:
     assert answer.status == 403 and "its Job does not exist" in answer.message, answer.message
 
 
-@pytest.mark.timeout(scaled(1800))
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("batch", range(len(STRUCK)))
 def test_what_runs_is_lost_at_every_step(
-    theatre: Theatre, record_property: Callable[[str, object], None]
+    theatre: Theatre, batch: int, record_property: Callable[[str, object], None]
 ) -> None:
     theatre.lease = LEASE
     theatre.replica()
     until(theatre.replicas[0][1].leads, "the first to lead", 120)
     theatre.standby()
-    entered = [(case, enter(theatre, case.step, ended=case.ended)) for case in cases(every=EVERY)]
+    entered = [(case, enter(theatre, case.step, ended=case.ended)) for case in STRUCK[batch]]
     waiting = dict(enumerate(entered))
     end = []
 
