@@ -12,8 +12,10 @@ MY ?=
 SUBSET ?= $(PTAHK_TEST_SUBSET)
 # How many times the usual number of random cases and kills.
 BUDGET ?= 1
-# Test processes. Their servers take a core's share too.
+# Processes of a campaign.
 JOBS ?= $(shell nproc)
+# Test processes: one more, since some test waits for a cluster most of the time.
+WORKERS ?= $(shell expr $(JOBS) + 1)
 # How many seeds `make sim` runs, and from which on.
 SEEDS ?= 20000
 FIRST ?= 0
@@ -76,7 +78,7 @@ completions: ## Write completions/ for bash, zsh and fish
 	$(PYTHON_IN) scripts/generate.py completions
 
 suites: ## Only the tests, without the checks
-	@$(PYTEST) -n $(JOBS) --dist worksteal $(ARGS) $(TESTS) || { \
+	@$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS) $(TESTS) || { \
 	  code=$$?; [ $$code -eq 1 ] || exit $$code; \
 	  echo "Some tests failed. Once more, these alone and nothing beside them:"; \
 	  $(PYTEST) --last-failed --last-failed-no-failures none -v $(ARGS) $(TESTS); }

@@ -23,6 +23,9 @@ from tests.kit.rawapi import ADMINISTRATORS, RawApi, install_crds
 from tests.kit.serving import Served
 from tests.kit.theatre import Theatre
 
+for _name in ("census", "edits", "engines"):
+    pytest.register_assert_rewrite(f"tests.cluster.scenarios_{_name}")
+
 
 @pytest.fixture(scope="session")
 def served(control_plane: Cluster) -> Cluster:

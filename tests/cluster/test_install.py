@@ -3,123 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import json
-import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kit import certmanager, clusters, helm, podbed, relay, servers
-from tests.kit.clusters import PodCluster
+from tests.kit import certmanager, clusters, helm, podbed, servers
+from tests.kit.chartbed import WAIT, Place, placed
 from tests.kit.presence import present
-from tests.kit.rawapi import RawApi, install_crds
+from tests.kit.rawapi import RawApi
 from tests.kit.serving import COORDINATION
 from tests.kit.waiting import until
 
-WAIT = ("--wait", "--timeout=6m")
-LABEL = "app.kubernetes.io/name=ptahk"
-KINDS = (
-    "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,"
-    "poddisruptionbudgets,networkpolicies,secrets,jobs,validatingadmissionpolicies,"
-    "validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings,"
-    "validatingwebhookconfigurations"
-)
-PLAIN = {
-    "containers": [{"name": "c", "image": "x", "securityContext": {
-        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}],
-    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-}  # fmt: skip
 REFUSED = 'webhook "operations.ptahk.dev" denied the request'
 MORE = podbed.DECLARED + "CREATE TABLE app.more (id int);"
 LAST = MORE.replace("app.items (id int)", "app.items (id int, more int)")
 
 
-@dataclass
-class Place:
-    """A cluster that Helm works on."""
-
-    town: PodCluster
-    values: Path
-
-    def helm(self, *arguments: str, version: str = "4", namespace: str = COORDINATION) -> str:
-        where = (f"--kubeconfig={self.town.plane.admin}", f"--namespace={namespace}")
-        return helm.run(*arguments, *where, version=version)
-
-    def install(self, action: str, *more: str, **options: str) -> str:
-        given = (f"--values={self.values}", *more)
-        return self.helm(action, "ptahk", str(helm.CHART), *given, **options)
-
-    def pods(self) -> list[dict[str, Any]]:
-        """The manager's, that are not on their way out."""
-        selector = f"--selector={LABEL},app.kubernetes.io/component!=uninstall"
-        told = self.town.plane.kubectl(
-            "get", "pods", f"--namespace={COORDINATION}", selector, "--output=json"
-        )
-        return [
-            item for item in json.loads(told)["items"]
-            if "deletionTimestamp" not in item["metadata"]
-        ]  # fmt: skip
-
-    def waits(self) -> bool:
-        """Whether an uninstall was told once that something is not accounted for."""
-        selector = "--selector=app.kubernetes.io/component=uninstall"
-        told = self.town.plane.kubectl(
-            "get", "pods", f"--namespace={COORDINATION}", selector, "--output=json"
-        )
-        return any(item["status"].get("phase") == "Failed" for item in json.loads(told)["items"])
-
-    def asked(self) -> str:
-        """What a review says of a Pod that pretends to be an operation's; nothing is stored."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "ptahk-op-none", "namespace": COORDINATION},
-            "spec": PLAIN,
-        }
-        path = f"/api/v1/namespaces/{COORDINATION}/pods"
-        return RawApi(self.town.plane).call("POST", path, document, dryRun="All").message
-
-    def served(self) -> set[str]:
-        """The certificates that the replicas show, PEM."""
-        addresses = [item["status"]["podIP"] for item in self.pods()]
-        return {ssl.get_server_certificate((address, 9443), timeout=10) for address in addresses}
-
-    def left(self) -> list[str]:
-        """What carries the chart's label in the whole cluster."""
-        told = self.town.plane.kubectl(
-            "get", KINDS, "--all-namespaces", f"--selector={LABEL}", "--output=name"
-        )
-        return told.split()
-
-
 @pytest.fixture(scope="module")
 def place(server_run: servers.Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    present(functools.partial(helm.program, "4"))
     town = present(lambda: clusters.own_with_node(server_run))
-    install_crds(town.plane)
-    town.plane.kubectl("create", "namespace", COORDINATION)
-    town.plane.kubectl(
-        "label", "namespace", COORDINATION, "pod-security.kubernetes.io/enforce=restricted"
-    )
-    with relay.api_server(town) as (address, port):
-        values = tmp_path_factory.mktemp("values") / "values.json"
-        told = {
-            "image": {"manager": town.images["manager"], "executor": town.images["executor"]},
-            "manager": {
-                "leaderLease": "6s",
-                "env": [
-                    {"name": "KUBERNETES_SERVICE_HOST", "value": address},
-                    {"name": "KUBERNETES_SERVICE_PORT", "value": str(port)},
-                ],
-            },
-        }
-        values.write_text(json.dumps(told))
-        yield Place(town, values)
+    with placed(town, tmp_path_factory.mktemp("values")) as made:
+        yield made
     clusters.end(town.own_plane)
 
 

@@ -58,7 +58,7 @@ class MyBed(Bed):
 
 
 @pytest.fixture
-def beds(
+def engines(
     town: PodCluster, server_run: servers.Run, postgres_version: int, request: pytest.FixtureRequest
 ) -> Iterator[list[Bed]]:
     """One of each engine, all on one cluster."""
@@ -85,8 +85,8 @@ def _bed(town: PodCluster, run: servers.Run, make: str) -> Iterator[Bed]:
         myservers.stop(server)
 
 
-def test_every_engine_converges_in_one_cluster(start: Start, beds: list[Bed]) -> None:
-    replica = start().ready()
+def test_every_engine_converges_in_one_cluster(start: Start, engines: list[Bed]) -> None:
+    beds, replica = engines, start().ready()
     for bed in beds:
         bed.make(interval="24h")
     for bed in beds:
