@@ -115,7 +115,14 @@ def second(made: Standing, job: dict[str, Any]) -> Answered:
     finalizers off, so a Job controller that makes two is what is left.
     """
     path = f"/api/v1/namespaces/{made.bed.namespace}/pods"
-    return job_controller(made.bed.town.plane).call("POST", path, pod_of(job))
+    controller = job_controller(made.bed.town.plane)
+
+    def judged() -> Answered | None:
+        """What could not be read in time is denied too, and says nothing of the Pod."""
+        answer = controller.call("POST", path, pod_of(job))
+        return None if "Unreadable" in (answer.message or "") else answer
+
+    return until(judged, "a review of the second Pod")
 
 
 def second_pod(made: Standing) -> None:
