@@ -7,16 +7,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from ptahk.errors import PtahkError, Refused, Unreachable, UsageError
+from ptahk.executor.dialects.mysql import pipeline
 from ptahk.executor.dialects.mysql import server as servers
-from ptahk.executor.dialects.mysql.session import IDLE_S, LockHeld, refuse_pooler
+from ptahk.executor.dialects.mysql.pipeline import BATCH_BYTES
+from ptahk.executor.dialects.mysql.session import (
+    IDLE_S,
+    ConnectionLost,
+    LockHeld,
+    refuse_pooler,
+)
 from tests.kit import mydatabases, myservers
 from tests.kit.mydatabases import Account, MyDatabase
 from tests.kit.myproxy import Proxy
 from tests.kit.operations import operator
 from tests.kit.sessions import my_session
+from tests.kit.waiting import until
 
 TEXT = "CREATE TABLE a (id int PRIMARY KEY);"
 
@@ -320,6 +329,75 @@ def test_a_direct_session_is_no_proxy(mydatabase: MyDatabase) -> None:
     with my_session(mydatabase.url(), locked=True) as mine:
         refuse_pooler(mine, mydatabase.url(), 5)
         mine.check_still_mine()
+
+
+# Sending before reading.
+
+
+def numbers(count: int) -> list[tuple[str, tuple[Any, ...]]]:
+    """Reads of some 60 bytes with their number in the answer; every tenth has many rows."""
+    sql = "SELECT table_name, {} FROM information_schema.tables LIMIT %s"
+    return [(sql.format(n), (1 if n % 10 else 100,)) for n in range(count)]
+
+
+def test_several_reads_are_answered_in_order(mydatabase: MyDatabase) -> None:
+    """Far more than is ever under way at once."""
+    asked = numbers(400)
+    assert sum(len(sql) for sql, _ in asked) > 5 * BATCH_BYTES
+    with my_session(mydatabase.url()) as mine:
+        for found in (mine.answers(asked), pipeline.answers(mine.connection, asked)):
+            assert [{int(row[1]) for row in rows} for rows in found] == [{n} for n in range(400)]
+            assert len(found[0]) > 50 > len(found[1])
+        assert mine.query("SELECT 'next'") == (("next",),)
+        assert list(mine.answers([])) == []
+
+
+def test_a_refused_read_leaves_the_session_in_order(mydatabase: MyDatabase) -> None:
+    asked = numbers(300)
+    asked[70] = ("SELECT nothing", ())
+    with my_session(mydatabase.url()) as mine:
+        with pytest.raises(pymysql.MySQLError, match="nothing"):
+            pipeline.answers(mine.connection, asked)
+        assert mine.query("SELECT 'next'") == (("next",),)
+        assert [rows[0][1] for rows in pipeline.answers(mine.connection, numbers(3))] == [0, 1, 2]
+
+
+def test_a_session_that_was_ended_is_lost(mydatabase: MyDatabase) -> None:
+    with my_session(mydatabase.url()) as mine:
+        mydatabase.run(f"KILL {mine.thread}")
+        with pytest.raises(ConnectionLost):
+            mine.answers(numbers(300))
+        assert mine.lost
+        with pytest.raises(ConnectionLost), mine.begun("SELECT 1"):
+            pass
+
+
+def test_nothing_is_sent_ahead_through_a_proxy(
+    mydatabase: MyDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor to MySQL, which nobody says takes it."""
+
+    def never(*_: object) -> None:
+        raise AssertionError("sent ahead")
+
+    with my_session(mydatabase.url()) as mine:
+        monkeypatch.setattr(pipeline, "answers", never)
+        if mine.identity.mariadb:
+            with pytest.raises(AssertionError, match="sent ahead"):
+                mine.answers(numbers(2))
+            monkeypatch.setattr(mine, "thread", mine.thread + 1)
+        assert [rows[0][1] for rows in mine.answers(numbers(2))] == [0, 1]
+
+
+def test_a_statement_runs_beside_the_block(mydatabase: MyDatabase) -> None:
+    with my_session(mydatabase.url()) as mine, my_session(mydatabase.url()) as other:
+        with mine.begun("CREATE TABLE a (id int)"):
+            until(lambda: other.query("SHOW TABLES LIKE 'a'"), "the table")
+        assert mine.query("SELECT 'next'") == (("next",),)
+        exists = pytest.raises(pymysql.MySQLError, match="already exists")
+        with exists, mine.begun("CREATE TABLE a (id int)"):
+            raise ValueError("what the block raises comes second")
+        assert mine.query("SELECT 'next'") == (("next",),)
 
 
 def test_the_password_is_in_no_message(mydatabase: MyDatabase, tmp_path: Path) -> None:
