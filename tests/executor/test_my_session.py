@@ -131,22 +131,56 @@ def test_a_server_that_becomes_read_only_gets_no_further_statement(own: MyDataba
     says(changed.value, "SessionChanged", "read-only")
 
 
+CHANNELS = {
+    # make: begin, start, stop, end; of the channel that has no name, and of one that has.
+    "mysql": (
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1,"
+        " SOURCE_USER = 'r' FOR CHANNEL '{}'",
+        "START REPLICA SQL_THREAD FOR CHANNEL '{}'",
+        "STOP REPLICA FOR CHANNEL '{}'",
+        "RESET REPLICA ALL FOR CHANNEL '{}'",
+    ),
+    "mariadb": (
+        "CHANGE MASTER '{}' TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'r'",
+        "START SLAVE '{}' SQL_THREAD",
+        "STOP SLAVE '{}'",
+        "RESET SLAVE '{}' ALL",
+    ),
+}
+MONITOR = {"mysql": "REPLICATION CLIENT", "mariadb": "SLAVE MONITOR"}
+
+
 def test_a_replica_is_refused(own: MyDatabase) -> None:
-    """One with a channel to a source, whether or not it runs and takes writes."""
-    if own.server.make == "mariadb":
-        begin = "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'r'"
-        end = "RESET SLAVE ALL"
-    else:
-        begin = (
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1,"
-            " SOURCE_USER = 'r'"
-        )
-        end = "RESET REPLICA ALL"
-    own.run(begin)
-    says(refused(own.url()), "StandbyServer", "replica", "primary")
-    own.run(end)
-    with my_session(own.url()):
-        pass
+    """One with a channel to a source that takes writes. Whether it is at work any account sees;
+    one that was stopped, only an account that may."""
+    begin, start, stop, end = CHANNELS[own.server.make]
+    plain, seeing = own.account("ALL"), own.account("ALL")
+    own.run(f"GRANT {MONITOR[own.server.make]} ON *.* TO '{seeing.name}'@'%'")
+    with my_session(own.url(plain)) as mine, my_session(own.url(seeing)) as theirs:
+        assert [MONITOR[own.server.make] in note for note in mine.identity.notes] == [True]
+        assert theirs.identity.notes == ()
+    for channel in ("", "one"):
+        own.run(begin.format(channel))
+        says(refused(own.url()), "StandbyServer", "replica", "primary")
+        says(refused(own.url(seeing)), "StandbyServer", "replica", "primary")
+        own.run(start.format(channel))
+        says(refused(own.url(plain)), "StandbyServer", "replica", "primary")
+        own.run(stop.format(channel))
+        says(refused(own.url()), "StandbyServer", "replica", "primary")
+        own.run(end.format(channel))
+        with my_session(own.url()), my_session(own.url(plain)), my_session(own.url(seeing)):
+            pass
+
+
+def test_a_plan_says_what_its_account_cannot_see(mydatabase: MyDatabase, tmp_path: Path) -> None:
+    """Where there is something to apply."""
+    account = mydatabase.account("ALL")
+    mydatabase.run(f"GRANT ALL ON `ptahk\\_scratch\\_%`.* TO '{account.name}'@'%'")
+    with operator(mydatabase.url(account), tmp_path, defaults={"engine": "mysql"}) as here:
+        planned = here.plan(TEXT)
+        assert MONITOR[mydatabase.server.make] in str(planned.result["summary"]["notes"])
+        assert here.apply(planned).exit_code == 0
+        assert MONITOR[mydatabase.server.make] not in str(here.plan(TEXT).result["summary"])
 
 
 def test_a_group_of_several_primaries_is_refused(own: MyDatabase) -> None:
@@ -157,8 +191,8 @@ def test_a_group_of_several_primaries_is_refused(own: MyDatabase) -> None:
         "INSTALL PLUGIN group_replication SONAME 'group_replication.so'",
         "SET GLOBAL group_replication_group_name = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa'",
     )
-    with my_session(own.url()):  # of one primary, which this is: it takes writes
-        pass
+    with my_session(own.url()), my_session(own.url(own.account("ALL"))):
+        pass  # of one primary, which this is: it takes writes
     own.run(
         "SET GLOBAL group_replication_single_primary_mode = OFF",
         "SET GLOBAL group_replication_enforce_update_everywhere_checks = ON",
