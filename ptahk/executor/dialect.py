@@ -30,6 +30,10 @@ class Identity(Protocol):
     @property
     def timeline(self) -> int | None: ...
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the account could not see of the server, and what to grant."""
+
 
 class Session(Protocol):
     """One physical session, which nothing reconnects (C-9.6)."""

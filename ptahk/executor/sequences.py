@@ -159,6 +159,8 @@ def read_history(
         "files": len(chosen.migrations) or len(chosen.rows),
     }
     out["summary"] = plans.summary(chosen)
+    if plans.total(chosen):
+        out["summary"]["notes"] += session.identity.notes
 
 
 def _document(read: Read, chosen: Chosen | Refusal) -> dict[str, Any]:

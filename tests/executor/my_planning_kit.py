@@ -7,7 +7,7 @@ read, plan, ask how each ALTER can be done, plan again, run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import pymysql.connections
 import pymysql.cursors
 import pytest
 
-from ptahk.executor.dialects.mysql import online, planner
+from ptahk.executor.dialects.mysql import online, pipeline, planner
 from ptahk.executor.dialects.mysql.catalog import fingerprint, read_catalog, server_of
 from ptahk.executor.dialects.mysql.lexer import Server
 from ptahk.executor.dialects.mysql.load import Loaded, load, state
@@ -62,6 +62,14 @@ class MyBench:
         with self.conn.cursor() as cursor:
             cursor.execute(sql)
 
+    @contextmanager
+    def begun(self, sql: str) -> Iterator[None]:
+        pipeline.begin(self.conn, sql)
+        try:
+            yield
+        finally:
+            pipeline.finish(self.conn)
+
     def empty(self) -> None:
         """An empty live database."""
         self.run(f"DROP DATABASE IF EXISTS `{self.name}`")
@@ -86,6 +94,7 @@ class MyBench:
         """Load a declaration into a database, which the session must be in."""
         return load(
             self.run,
+            self.begun,
             self.query,
             [("schema.sql", text)],
             scratch=database,

@@ -12,6 +12,7 @@ import pytest
 from ptahk.executor.dialects.mysql.catalog import KNOWN, MARKS
 from ptahk.executor.dialects.mysql.reading import Inspection, inspect
 from ptahk.wire.jobspec import CACHE_DIR, JobPolicy
+from tests.kit import mydatabases
 from tests.kit.mydatabases import MyDatabase
 from tests.kit.operations import Done, Operator, operator
 from tests.kit.sessions import apply_spec, my_session
@@ -193,6 +194,35 @@ def test_a_known_table_is_read_as_it_is_now(mydatabase: MyDatabase) -> None:
             after = inspect(mine, spec, known=before.catalog).catalog
             assert after.objects == inspect(mine, spec).catalog.objects, change
             assert after.objects != before.catalog.objects, change
+
+
+def test_a_table_has_a_mark_while_others_are_too_young(mydatabase: MyDatabase) -> None:
+    """Only where all that its text is made of has one: here columns of what it references."""
+    elsewhere = mydatabases.create(mydatabase.server)
+    elsewhere.run("CREATE TABLE far (id int PRIMARY KEY)")
+    mydatabase.run(
+        *filter(str.strip, MARKED.split(";\n")),
+        f"CREATE TABLE abroad (id int, FOREIGN KEY (id) REFERENCES {elsewhere.name}.far (id))",
+    )
+    spec = apply_spec(engine="mysql")
+    with my_session(mydatabase.url()) as mine:
+
+        def marked() -> set[str]:
+            known = inspect(mine, spec).catalog.context[KNOWN]
+            return {name for name in known if known[name]["mark"]}
+
+        if mydatabase.server.make == "mariadb":
+            assert marked() == set()
+            return
+        old = {"one", "two", "parent", "child"}
+        until(lambda: marked() == old, "marks", 30)
+        mydatabase.run("CREATE TABLE young (id int)", "ALTER TABLE parent ADD COLUMN n int")
+        before = inspect(mine, spec)
+        assert marked() == old - {"parent", "child"}
+        mydatabase.run("DROP TABLE young")
+        mydatabase.run("CREATE TABLE young (id int, n int)")
+        after = inspect(mine, spec, known=before.catalog).catalog
+        assert after.objects == inspect(mine, spec).catalog.objects != before.catalog.objects
 
 
 def test_without_the_right_to_see_innodbs_tables_every_table_is_read(

@@ -72,6 +72,8 @@ def test_the_declarations_own_database(my_bench: MyBench) -> None:
         ("create table t (a varchar(5) default 'x);", "unterminated quote"),
         ("create table t (a int) /* x", "unterminated comment"),
         ("create table t (a int);\ncreate table t (a int);", ":3: Table 't' already exists"),
+        ("create table t (a int);\ncreate table t (a int);\nselect 1;", ":3: Table 't' already"),
+        ("create table t (a int);\nselect 1;\ncreate table t (a int);", ":3: SELECT is not"),
         ("create table t (a int); create table u (a int)", None),
         ("create table k (a int, foreign key (a) references nowhere (id));", "not declared"),
     ],

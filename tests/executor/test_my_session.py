@@ -7,16 +7,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from ptahk.errors import PtahkError, Refused, Unreachable, UsageError
+from ptahk.executor.dialects.mysql import pipeline
 from ptahk.executor.dialects.mysql import server as servers
-from ptahk.executor.dialects.mysql.session import IDLE_S, LockHeld, refuse_pooler
+from ptahk.executor.dialects.mysql.pipeline import BATCH_BYTES
+from ptahk.executor.dialects.mysql.session import (
+    IDLE_S,
+    ConnectionLost,
+    LockHeld,
+    refuse_pooler,
+)
 from tests.kit import mydatabases, myservers
 from tests.kit.mydatabases import Account, MyDatabase
 from tests.kit.myproxy import Proxy
 from tests.kit.operations import operator
 from tests.kit.sessions import my_session
+from tests.kit.waiting import until
 
 TEXT = "CREATE TABLE a (id int PRIMARY KEY);"
 
@@ -122,22 +131,56 @@ def test_a_server_that_becomes_read_only_gets_no_further_statement(own: MyDataba
     says(changed.value, "SessionChanged", "read-only")
 
 
+CHANNELS = {
+    # make: begin, start, stop, end; of the channel that has no name, and of one that has.
+    "mysql": (
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1,"
+        " SOURCE_USER = 'r' FOR CHANNEL '{}'",
+        "START REPLICA SQL_THREAD FOR CHANNEL '{}'",
+        "STOP REPLICA FOR CHANNEL '{}'",
+        "RESET REPLICA ALL FOR CHANNEL '{}'",
+    ),
+    "mariadb": (
+        "CHANGE MASTER '{}' TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'r'",
+        "START SLAVE '{}' SQL_THREAD",
+        "STOP SLAVE '{}'",
+        "RESET SLAVE '{}' ALL",
+    ),
+}
+MONITOR = {"mysql": "REPLICATION CLIENT", "mariadb": "SLAVE MONITOR"}
+
+
 def test_a_replica_is_refused(own: MyDatabase) -> None:
-    """One with a channel to a source, whether or not it runs and takes writes."""
-    if own.server.make == "mariadb":
-        begin = "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'r'"
-        end = "RESET SLAVE ALL"
-    else:
-        begin = (
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1,"
-            " SOURCE_USER = 'r'"
-        )
-        end = "RESET REPLICA ALL"
-    own.run(begin)
-    says(refused(own.url()), "StandbyServer", "replica", "primary")
-    own.run(end)
-    with my_session(own.url()):
-        pass
+    """One with a channel to a source that takes writes. Whether it is at work any account sees;
+    one that was stopped, only an account that may."""
+    begin, start, stop, end = CHANNELS[own.server.make]
+    plain, seeing = own.account("ALL"), own.account("ALL")
+    own.run(f"GRANT {MONITOR[own.server.make]} ON *.* TO '{seeing.name}'@'%'")
+    with my_session(own.url(plain)) as mine, my_session(own.url(seeing)) as theirs:
+        assert [MONITOR[own.server.make] in note for note in mine.identity.notes] == [True]
+        assert theirs.identity.notes == ()
+    for channel in ("", "one"):
+        own.run(begin.format(channel))
+        says(refused(own.url()), "StandbyServer", "replica", "primary")
+        says(refused(own.url(seeing)), "StandbyServer", "replica", "primary")
+        own.run(start.format(channel))
+        says(refused(own.url(plain)), "StandbyServer", "replica", "primary")
+        own.run(stop.format(channel))
+        says(refused(own.url()), "StandbyServer", "replica", "primary")
+        own.run(end.format(channel))
+        with my_session(own.url()), my_session(own.url(plain)), my_session(own.url(seeing)):
+            pass
+
+
+def test_a_plan_says_what_its_account_cannot_see(mydatabase: MyDatabase, tmp_path: Path) -> None:
+    """Where there is something to apply."""
+    account = mydatabase.account("ALL")
+    mydatabase.run(f"GRANT ALL ON `ptahk\\_scratch\\_%`.* TO '{account.name}'@'%'")
+    with operator(mydatabase.url(account), tmp_path, defaults={"engine": "mysql"}) as here:
+        planned = here.plan(TEXT)
+        assert MONITOR[mydatabase.server.make] in str(planned.result["summary"]["notes"])
+        assert here.apply(planned).exit_code == 0
+        assert MONITOR[mydatabase.server.make] not in str(here.plan(TEXT).result["summary"])
 
 
 def test_a_group_of_several_primaries_is_refused(own: MyDatabase) -> None:
@@ -148,8 +191,8 @@ def test_a_group_of_several_primaries_is_refused(own: MyDatabase) -> None:
         "INSTALL PLUGIN group_replication SONAME 'group_replication.so'",
         "SET GLOBAL group_replication_group_name = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa'",
     )
-    with my_session(own.url()):  # of one primary, which this is: it takes writes
-        pass
+    with my_session(own.url()), my_session(own.url(own.account("ALL"))):
+        pass  # of one primary, which this is: it takes writes
     own.run(
         "SET GLOBAL group_replication_single_primary_mode = OFF",
         "SET GLOBAL group_replication_enforce_update_everywhere_checks = ON",
@@ -320,6 +363,75 @@ def test_a_direct_session_is_no_proxy(mydatabase: MyDatabase) -> None:
     with my_session(mydatabase.url(), locked=True) as mine:
         refuse_pooler(mine, mydatabase.url(), 5)
         mine.check_still_mine()
+
+
+# Sending before reading.
+
+
+def numbers(count: int) -> list[tuple[str, tuple[Any, ...]]]:
+    """Reads of some 60 bytes with their number in the answer; every tenth has many rows."""
+    sql = "SELECT table_name, {} FROM information_schema.tables LIMIT %s"
+    return [(sql.format(n), (1 if n % 10 else 100,)) for n in range(count)]
+
+
+def test_several_reads_are_answered_in_order(mydatabase: MyDatabase) -> None:
+    """Far more than is ever under way at once."""
+    asked = numbers(400)
+    assert sum(len(sql) for sql, _ in asked) > 5 * BATCH_BYTES
+    with my_session(mydatabase.url()) as mine:
+        for found in (mine.answers(asked), pipeline.answers(mine.connection, asked)):
+            assert [{int(row[1]) for row in rows} for rows in found] == [{n} for n in range(400)]
+            assert len(found[0]) > 50 > len(found[1])
+        assert mine.query("SELECT 'next'") == (("next",),)
+        assert list(mine.answers([])) == []
+
+
+def test_a_refused_read_leaves_the_session_in_order(mydatabase: MyDatabase) -> None:
+    asked = numbers(300)
+    asked[70] = ("SELECT nothing", ())
+    with my_session(mydatabase.url()) as mine:
+        with pytest.raises(pymysql.MySQLError, match="nothing"):
+            pipeline.answers(mine.connection, asked)
+        assert mine.query("SELECT 'next'") == (("next",),)
+        assert [rows[0][1] for rows in pipeline.answers(mine.connection, numbers(3))] == [0, 1, 2]
+
+
+def test_a_session_that_was_ended_is_lost(mydatabase: MyDatabase) -> None:
+    with my_session(mydatabase.url()) as mine:
+        mydatabase.run(f"KILL {mine.thread}")
+        with pytest.raises(ConnectionLost):
+            mine.answers(numbers(300))
+        assert mine.lost
+        with pytest.raises(ConnectionLost), mine.begun("SELECT 1"):
+            pass
+
+
+def test_nothing_is_sent_ahead_through_a_proxy(
+    mydatabase: MyDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor to MySQL, which nobody says takes it."""
+
+    def never(*_: object) -> None:
+        raise AssertionError("sent ahead")
+
+    with my_session(mydatabase.url()) as mine:
+        monkeypatch.setattr(pipeline, "answers", never)
+        if mine.identity.mariadb:
+            with pytest.raises(AssertionError, match="sent ahead"):
+                mine.answers(numbers(2))
+            monkeypatch.setattr(mine, "thread", mine.thread + 1)
+        assert [rows[0][1] for rows in mine.answers(numbers(2))] == [0, 1]
+
+
+def test_a_statement_runs_beside_the_block(mydatabase: MyDatabase) -> None:
+    with my_session(mydatabase.url()) as mine, my_session(mydatabase.url()) as other:
+        with mine.begun("CREATE TABLE a (id int)"):
+            until(lambda: other.query("SHOW TABLES LIKE 'a'"), "the table")
+        assert mine.query("SELECT 'next'") == (("next",),)
+        exists = pytest.raises(pymysql.MySQLError, match="already exists")
+        with exists, mine.begun("CREATE TABLE a (id int)"):
+            raise ValueError("what the block raises comes second")
+        assert mine.query("SELECT 'next'") == (("next",),)
 
 
 def test_the_password_is_in_no_message(mydatabase: MyDatabase, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ _TABLE: Final = (
      "Wait for the operation that the message names."),
     ("TransactionPooler", 3, "The URL leads through a transaction pooler.",
      "Use a direct endpoint."),
-    ("StandbyServer", 3, "The server is a read-only standby.", "Use the primary."),
+    ("StandbyServer", 3, "The server is a standby or a replica.", "Use the primary."),
     ("SessionChanged", 3, "The connection does not stay on one server session.",
      "Use a direct endpoint."),
     ("UnsupportedServer", 3, "This server version is not supported.", "See docs."),

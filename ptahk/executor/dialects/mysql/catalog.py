@@ -42,11 +42,12 @@ TABLE_IDS: Final = (
 )
 """Of MySQL; parameters: the database's name and a slash, twice."""
 MARKS: Final = (
-    "SELECT table_name, create_time, row_format, table_collation, create_options, table_comment"
+    "SELECT table_name, create_time < NOW() - INTERVAL 2 SECOND, create_time, row_format,"
+    " table_collation, create_options, table_comment"
     " FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'"
-    " AND engine = 'InnoDB' AND create_time < NOW() - INTERVAL 2 SECOND ORDER BY table_name"
+    " AND engine = 'InnoDB' ORDER BY table_name"
 )
-"""Of MySQL; parameter: the database's name."""
+"""Of MySQL; parameter: the database's name. The second column says what is old enough."""
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 _DEFINER: Final = re.compile(r" DEFINER=(?P<user>`(?:[^`]|``)*`)(?:@(?P<host>`(?:[^`]|``)*`))?")
 _VIEW: Final = re.compile(
@@ -230,9 +231,9 @@ class _Reader:
         """When MySQL's dictionary last wrote each table, and which table it is.
 
         Every ALTER makes the time anew. It has whole seconds, so what is younger than two may
-        change unseen: no mark. A table that was renamed keeps its time, and one that references it
-        is printed otherwise; so the marks hold for all tables together, with the numbers that
-        InnoDB knows them by.
+        change unseen: no mark, while others have one that are old enough by now. A table that was
+        renamed keeps its time, and one that references it is printed otherwise; so the marks are
+        of all tables together, with the numbers that InnoDB knows them by.
         """
         try:
             numbers = self._query(TABLE_IDS, (f"{self._database}/",) * 2)
@@ -241,18 +242,27 @@ class _Reader:
         if not _PLAIN_NAME.fullmatch(self._database):
             return  # InnoDB writes its name otherwise
         rows = self._query(MARKS, (self._database,))
-        same = hashlib.sha256(repr([*numbers, *rows]).encode("utf-8", "surrogatepass")).hexdigest()
-        self._marks = {str(name): same for name, *_ in rows}
+        dated = [(name, *what) for name, _, *what in rows]
+        same = hashlib.sha256(repr([*numbers, *dated]).encode("utf-8", "surrogatepass")).hexdigest()
+        self._marks = {str(name): same for name, is_old, *_ in rows if is_old}
 
     def _is_marked_the_same(self, name: str) -> bool:
         mark = self._marks.get(name)
         return mark is not None and name in self._known and self._known[name]["mark"] == mark
 
+    def _mark_of(self, name: str, foreign: Mapping[str, Facts]) -> str | None:
+        """None also where it references what has none: its text has columns of that in it."""
+        mine = all(
+            "schema" not in facts and facts["references"] in self._marks
+            for facts in foreign.values()
+        )
+        return self._marks.get(name) if mine else None
+
     def _keep(self, name: str, known: Mapping[str, Any]) -> None:
         """Facts of a table that were read, now or before."""
         oid = ObjectId("table", (name,))
         self._objects[oid] = known["facts"]
-        self._seen[name] = {**known, "mark": self._marks.get(name)}
+        self._seen[name] = {**known, "mark": self._mark_of(name, known["foreign"])}
         if known["aside"]:
             self._aside[str(oid)] = known["aside"]
         for constraint, clause in known["foreign"].items():

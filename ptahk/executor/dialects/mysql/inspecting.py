@@ -163,6 +163,7 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
         with bench.timed("load"):
             loaded = load(
                 shop.run,
+                shop.begun,
                 shop.query,
                 files,
                 scratch=scratch,

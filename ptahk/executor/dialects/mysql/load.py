@@ -7,7 +7,8 @@ for itself is put back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from ptahk.executor.planning.model import Catalog, Query
 
 Run = Callable[[str], object]
 """Runs one statement; raises what the driver raises."""
+Begun = Callable[[str], AbstractContextManager[None]]
+"""Runs one statement beside what the block does; raises what the driver raises at its end."""
 
 _LOST: Final = frozenset({2006, 2013, 2055, 4031, 1927, 1053, 0})
 """The connection is gone: not the declaration's fault."""
@@ -53,6 +56,7 @@ class Loaded:
 
 def load(
     run: Run,
+    begun: Begun,
     query: Query,
     files: Sequence[tuple[str, str]],
     *,
@@ -75,14 +79,12 @@ def load(
     kept = _settings(query)
     run("SET SESSION foreign_key_checks = 0")
     try:
-        for name, text in files:
-            for statement in split(name, text, server):
-                prepared = reader.prepare(statement)
-                if prepared is None:
-                    continue
-                check()
-                _send(run, prepared)
-                _note(loaded, prepared)
+        statements = _prepared(reader, files, server)
+        following = next(statements, None)
+        while (each := following) is not None:
+            check()
+            following = _send(begun, each, statements)
+            _note(loaded, each)
     finally:
         _put_back(run, kept, _settings(query))
     if reader.data:
@@ -93,9 +95,25 @@ def load(
     return loaded
 
 
-def _send(run: Run, prepared: Prepared) -> None:
+def _prepared(
+    reader: Reader, files: Sequence[tuple[str, str]], server: Server
+) -> Iterator[Prepared]:
+    """What is run, as far as it is asked for."""
+    for name, text in files:
+        for statement in split(name, text, server):
+            prepared = reader.prepare(statement)
+            if prepared is not None:
+                yield prepared
+
+
+def _send(begun: Begun, prepared: Prepared, others: Iterator[Prepared]) -> Prepared | None:
+    """Run one, and read on to the next while the server is at work.
+
+    :raises UsageError: it does not load, or else the next one may not be run.
+    """
     try:
-        run(prepared.sql)
+        with begun(prepared.sql):
+            return next(others, None)
     except pymysql.MySQLError as error:
         code = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
         if code in _LOST:

@@ -66,6 +66,7 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
         with bench.timed("checkData"):
             check_data(session, first.statements)
         if first.statements:
+            out["summary"]["notes"] += session.identity.notes
             with bench.timed("rehearse"):
                 out["summary"]["notes"] += rehearse(bench, live, wanted, first)
         else:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pymysql
 
+from ptahk.executor.dialects.mysql import pipeline
 from ptahk.executor.dialects.mysql.catalog import KNOWN, read_catalog
 from ptahk.executor.dialects.mysql.quote import ident
 from ptahk.executor.dialects.mysql.session import Session
@@ -69,15 +70,19 @@ def inspect(
     answers: list[tuple[tuple[Any, ...], ...]] = []
 
     def query(sql: str, params: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
-        rows = tuple(session.query(sql, params))
-        asked.append((sql, tuple(params)))
-        answers.append(rows)
-        return rows
+        return query_all([(sql, params)])[0]
+
+    def query_all(questions: Sequence[pipeline.Question]) -> Rows:
+        found = [tuple(rows) for rows in session.answers(questions)]
+        asked.extend((sql, tuple(params)) for sql, params in questions)
+        answers.extend(found)
+        return found
 
     name = database or session.database
     session.run(f"USE {ident(name)}")
     catalog = read_catalog(
         query, name, called=called, exclude=excluded(spec),
+        many=lambda sqls: query_all([(sql, ()) for sql in sqls]),
         known=None if known is None else known.context[KNOWN],
     )  # fmt: skip
     return Inspection(catalog, asked, answers)
@@ -87,7 +92,7 @@ def ask_all(session: Session, asked: Asked) -> Rows | None:
     """The answers of the target; None where the server refuses one: what it is about is gone."""
     session.run(f"USE {ident(session.database)}")
     try:
-        return [tuple(session.query(sql, params)) for sql, params in asked]
+        return [tuple(rows) for rows in session.answers(asked)]
     except pymysql.MySQLError:
         if session.lost:
             raise

@@ -5,7 +5,6 @@ One list of variables tells: what a make or a version does not have is simply no
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
 from collections.abc import Mapping
@@ -38,6 +37,15 @@ _ASKED: Final = (
 )  # fmt: skip
 
 
+_POSITION: Final = "SELECT SOURCE_POS_WAIT('ptahk.000001', 4, 1)"
+"""Of MySQL: NULL where nothing applies what a source sent, else a number within a second."""
+_SEVERAL_CHANNELS: Final = 3079
+_GRANT: Final = (
+    "this account cannot see whether the server is a replica that was stopped: GRANT {} ON *.*"
+)
+_UNSEEN: Final = {False: _GRANT.format("REPLICATION CLIENT"), True: _GRANT.format("SLAVE MONITOR")}
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Which server and database this session talks to (C-6.14)."""
@@ -53,6 +61,8 @@ class Identity:
     mariadb: bool
     thread: int
     timeline: None = None
+    notes: tuple[str, ...] = ()
+    """What this account could not see of the server, and what to grant."""
 
     @property
     def role(self) -> str:
@@ -89,7 +99,8 @@ def identify(query: Query, make: str = "") -> Identity:
     }
     _refuse_read_only(found)
     _refuse_writers(found)
-    _refuse_replica(query, mariadb)
+    grouped = bool(found.get("group_replication_group_name"))
+    notes = _refuse_replica(query, mariadb, grouped)
     return Identity(
         _server(found),
         _reported(query, str(database)),
@@ -97,6 +108,7 @@ def identify(query: Query, make: str = "") -> Identity:
         version[0] * 10000 + version[1] * 100 + version[2],
         mariadb,
         int(thread),
+        notes=notes,
     )
 
 
@@ -173,15 +185,40 @@ def _several(what: str) -> Refused:
     )
 
 
-def _refuse_replica(query: Query, mariadb: bool) -> None:
-    shown = "SHOW ALL SLAVES STATUS" if mariadb else "SHOW REPLICA STATUS"
-    with contextlib.suppress(pymysql.err.OperationalError):  # wants a right that few accounts have
-        if query(shown):
-            raise Refused(
-                "the server is a replica of another one",
-                reason="StandbyServer",
-                hint="point the URL at the primary",
-            )
+def _refuse_replica(query: Query, mariadb: bool, grouped: bool) -> tuple[str, ...]:
+    """Refuse a replica of another server.
+
+    Any account sees a replica that is at work; one that was stopped, and takes writes, only an
+    account with a right of its own.
+
+    :param grouped: of Group Replication, whose own channels are no other server's.
+    :returns: a note, where a stopped one cannot be told.
+    """
+    notes: tuple[str, ...] = ()
+    try:
+        found = bool(query("SHOW ALL SLAVES STATUS" if mariadb else "SHOW REPLICA STATUS"))
+    except pymysql.err.OperationalError:
+        found, notes = _is_at_work(query, mariadb, grouped), (_UNSEEN[mariadb],)
+    if found:
+        raise Refused(
+            "the server is a replica of another one",
+            reason="StandbyServer",
+            hint="point the URL at the primary",
+        )
+    return notes
+
+
+def _is_at_work(query: Query, mariadb: bool, grouped: bool) -> bool:
+    """Whether something that came from another server is being applied, as any account sees it."""
+    if mariadb:
+        rows = query("SHOW GLOBAL STATUS LIKE 'Slaves_running'")
+        return any(str(count) != "0" for _, count in rows)
+    try:
+        return query(_POSITION)[0][0] is not None
+    except pymysql.err.OperationalError as error:
+        if error.args[0] != _SEVERAL_CHANNELS:
+            raise
+        return not grouped
 
 
 def _server(found: Mapping[str, str]) -> str:

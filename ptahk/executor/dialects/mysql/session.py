@@ -17,6 +17,7 @@ from pymysql.constants.SERVER_STATUS import SERVER_STATUS_IN_TRANS
 
 from ptahk.errors import OperationFailed, PtahkError, Refused, Unreachable, UsageError
 from ptahk.executor.budget import Budget, ConnectionLost
+from ptahk.executor.dialects.mysql import pipeline
 from ptahk.executor.dialects.mysql.driver import (
     Connection,
     code_of,
@@ -106,13 +107,47 @@ class Session:
         """
         self._execute(sql, ())
 
-    def _execute(self, sql: str, params: Sequence[Any]) -> pymysql.cursors.Cursor:
+    @contextlib.contextmanager
+    def begun(self, sql: str) -> Iterator[None]:
+        """``run``, with what the block does done while the server works; nothing else may be sent
+        in it.
+
+        :raises ConnectionLost: the session is gone.
+        :raises pymysql.MySQLError: the server refused the statement.
+        """
+        with self._told():
+            pipeline.begin(self.connection, sql)
         try:
+            yield
+        finally:
+            with self._told():
+                pipeline.finish(self.connection)
+
+    def answers(self, asked: Sequence[pipeline.Question]) -> Sequence[pipeline.Answer]:
+        """Several short reads, in order; sent ahead where the server itself is at the other end
+        and is one that is known to allow it.
+
+        :raises ConnectionLost: the session is gone.
+        :raises pymysql.MySQLError: the server refused one.
+        """
+        if not (self.identity.mariadb and is_direct(self)):
+            return [self.query(sql, params) for sql, params in asked]
+        with self._told():
+            return pipeline.answers(self.connection, asked)
+
+    def _execute(self, sql: str, params: Sequence[Any]) -> pymysql.cursors.Cursor:
+        with self._told():
             cursor = self.connection.cursor()
             cursor.execute(sql, tuple(params) or None)
             while cursor.nextset():  # a procedure's: all of them belong to this statement
                 continue
             return cursor
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """An error that ends the session closes it and is told as such."""
+        try:
+            yield
         except pymysql.MySQLError as error:
             if self.lost or ends_the_session(error):
                 self._drop()

@@ -86,6 +86,8 @@ class Identity:
     """As ``server_version_num``."""
     database: str
     role: str
+    notes: tuple[str, ...] = ()
+    """Nothing: any account sees all that is looked at."""
 
     def __str__(self) -> str:
         return f"postgresql/{self.system_identifier}/{self.database_oid}"
