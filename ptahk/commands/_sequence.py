@@ -10,7 +10,6 @@ from typing import Any
 from ptahk.commands import (
     _apply,
     _cluster,
-    _directory,
     _documents,
     _inputs,
     _job,
@@ -25,7 +24,8 @@ from ptahk.commands._options import Cluster, Common, Place, is_local, resource_k
 from ptahk.commands._render import Messages, document
 from ptahk.commands._text import Document, Line, count, table, visible
 from ptahk.engine.model.migration import MIGRATION
-from ptahk.engine.model.source import encode
+from ptahk.engine.model.resource import SOURCE_KEY
+from ptahk.engine.model.source import unbase64
 from ptahk.errors import Refused, UsageError
 from ptahk.migrations import plans
 from ptahk.migrations.findings import TITLES, WARNINGS
@@ -98,10 +98,10 @@ def status(told: Told) -> dict[str, Any]:
     """Compare a directory with the database. :returns: the ``MigrationStatus`` document."""
     directory = told.directory.migrations
     assert directory is not None, "the command's argument"
-    on_disk = _directory.read(directory)
     found, url = _local.interpret(told_of_migration(told, {}))
     messages = Messages(told.common)
-    data = encode((file.name, file.text) for file in on_disk.files)
+    assert found.bundle is not None, "it holds the directory"
+    data = unbase64(found.bundle["binaryData"][SOURCE_KEY])
     state = _inputs.state_directory(told.place)
     with _wiring.local_world(state, "preferred", _local.Progress(messages), url=url) as world:
         spec = _job.reading_history(world, found.document, data)

@@ -36,6 +36,8 @@ CUT = " [cut]"
 _VALUE = 2000  # characters of an unknown credential; bounds the work on hostile text
 _USERINFO = re.compile(rf"([A-Za-z][A-Za-z0-9+.-]{{0,30}}:(?://|\\/\\/))[^\s'\"<>]{{0,{_VALUE}}}@")
 _WORDS = r"(?:ssl)?pass(?:word|wd|phrase)|pwd|(?:oauth_)?client_secret|scram_(?:client|server)_key"
+_PARTS = ("pass", "pwd", "client_secret", "scram_")
+"""One of them is in each of those words."""
 _QUOTED = rf"'(?:[^'\\\n]|\\.|''){{0,{_VALUE}}}'?|\"(?:[^\"\\\n]|\\.){{0,{_VALUE}}}\"?"
 _ASSIGNED = re.compile(
     rf"(?i)((?<![a-z])(?:{_WORDS})\\?[\"']?\s{{0,8}}(?:=|%3d|:)\s{{0,8}})"
@@ -45,24 +47,34 @@ _SQL_PASSWORD = re.compile(rf"(?i)(\bpassword\s{{1,8}}(?:e|u&)?)'(?:[^'\n]|''){{
 _SECRET_QUERY = re.compile(rf"(?i)[?&](?:{_WORDS})=([^&#\s]*)")
 
 
+def _may_name_a_credential(text: str) -> bool:
+    """Whether one of ``_WORDS`` can be in it. What is not ASCII folds its case in its own way."""
+    if not text.isascii():
+        return True
+    lower = text.lower()
+    return any(part in lower for part in _PARTS)
+
+
 class Redactor:
     """Knows the secrets of one process. Holds them, so its repr shows none."""
 
-    __slots__ = ("_literals", "_patterns")
+    __slots__ = ("_literals", "_percent", "_short")
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         long: set[str] = set()
-        patterns: list[str] = []
+        percent: dict[str, None] = {}
+        short: dict[str, None] = {}
         for secret in secrets:
             for part in (secret[:SECRET_MAX], *secret[:SECRET_MAX].split("\n")):
                 if len(part) >= SHORT:
                     long.update(form for form in _forms(part) if form)
-                    patterns.append(_percent_pattern(part))
+                    percent[_percent_pattern(part)] = None
                 elif part:
                     forms = sorted(_forms(part), key=len, reverse=True)
-                    patterns.extend(rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms if form)
+                    short |= {rf"(?<!\w){re.escape(form)}(?!\w)": None for form in forms if form}
         self._literals = tuple(sorted(long, key=lambda form: (-len(form), form)))
-        self._patterns = tuple(re.compile(pattern) for pattern in dict.fromkeys(patterns))
+        self._percent = tuple(re.compile(pattern) for pattern in percent)
+        self._short = tuple(re.compile(pattern) for pattern in short)
 
     def __repr__(self) -> str:
         return "Redactor(***)"
@@ -79,14 +91,20 @@ class Redactor:
 
     def text(self, text: str, limit: int = TEXT_MAX) -> str:
         """``text`` without its secrets, cut to ``limit`` characters afterwards."""
+        given = text
         for literal in self._literals:
             if literal in text:
                 text = text.replace(literal, MASK)
-        for pattern in self._patterns:
+        if text is not given or "%" in text:  # without either it has the plain spelling alone
+            for pattern in self._percent:
+                text = pattern.sub(MASK, text)
+        for pattern in self._short:
             text = pattern.sub(MASK, text)
-        text = _USERINFO.sub(rf"\g<1>{MASK}@", text)
-        text = _SQL_PASSWORD.sub(rf"\g<1>'{MASK}'", text)
-        text = _ASSIGNED.sub(rf"\g<1>{MASK}", text)
+        if "@" in text:
+            text = _USERINFO.sub(rf"\g<1>{MASK}@", text)
+        if _may_name_a_credential(text):
+            text = _SQL_PASSWORD.sub(rf"\g<1>'{MASK}'", text)
+            text = _ASSIGNED.sub(rf"\g<1>{MASK}", text)
         return text if len(text) <= limit else text[: max(0, limit - len(CUT))] + CUT
 
     def lines(self) -> "Lines":

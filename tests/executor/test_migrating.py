@@ -20,7 +20,6 @@ from ptahk.executor.planning.model import Scope
 from ptahk.migrations import files, history, reading
 from ptahk.migrations.files import SourceFile
 from ptahk.wire import ledgersql
-from tests.kit.budget import scaled
 from tests.kit.databases import Database
 from tests.kit.sessions import session
 
@@ -86,8 +85,6 @@ def test_a_corpus_from_empty_one_file_at_a_time_and_all_at_once(
         judged = history.judge(directory, rows)
         assert statements == sum(len(each.statements) for each in directory.migrations)
         assert (judged.verdict, judged.findings) == ("nothingPending", ())
-        if len(directory.migrations) > 100 and scaled(1) == 1:
-            return  # minutes: one file at a time takes a budget of 2
         mine.run("DROP SCHEMA public CASCADE")
         mine.run("CREATE SCHEMA public")
         mine.run("TRUNCATE ptahk.revisions")

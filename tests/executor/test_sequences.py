@@ -11,7 +11,6 @@ import pytest
 from ptahk.errors import Refused
 from ptahk.executor.budget import ConnectionLost
 from ptahk.migrations import history
-from tests.kit.budget import scaled
 from tests.kit.sequences import Sequences
 from tests.kit.targets import Target
 
@@ -43,8 +42,6 @@ def test_a_corpus_from_empty_one_file_at_a_time_and_all_at_once(
             judged = history.judge(directory, rows)
             assert statements == sum(len(each.statements) for each in directory.migrations)
             assert (judged.verdict, judged.findings) == ("nothingPending", ())
-            if len(directory.migrations) > 100 and scaled(1) == 1:
-                return  # minutes: one file at a time takes a budget of 2
             bed.empty(mine)
             for migration in directory.migrations:
                 before = history.judge(directory, bed.rows(mine))

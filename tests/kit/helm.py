@@ -6,13 +6,9 @@ control plane where both need one, so most of what Helm is made of is compiled a
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +16,15 @@ from typing import Any
 
 import yaml
 
-from tests.kit.gobuild import BuildFailed, go_program
-from tests.kit.installs import ServerMissing, cache_root
+from tests.kit.gotools import Tool, Tools
 
-SOURCES = Path(__file__).resolve().parents[1] / "cluster" / "helm"
 CHART = Path(__file__).resolve().parents[2] / "charts" / "ptahk"
 VERSIONS = ("3", "4")
+TOOLS = Tools(
+    "helm",
+    Path(__file__).resolve().parents[1] / "cluster" / "helm",
+    {f"helm{v}": Tool(f"helm.sh/helm/v{v}/cmd/helm", f"Helm {v}") for v in VERSIONS},
+)
 KUBERNETES = "1.36.3"
 """What a template is rendered for."""
 STAMPS = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
@@ -35,53 +34,9 @@ class HelmFailed(Exception):
     """A helm command failed; carries its words."""
 
 
-def folder() -> Path:
-    """Where the built programs are, or will be."""
-    digest = hashlib.sha256(os.uname().machine.encode())
-    for name in ("go.mod", "go.sum"):
-        digest.update((SOURCES / name).read_bytes())
-    return cache_root() / "helm" / digest.hexdigest()[:16]
-
-
 def program(version: str = "4") -> Path:
     """One Helm. :raises ServerMissing: it is not built."""
-    found = folder() / f"helm{version}"
-    if not found.exists():
-        raise ServerMissing("helm is not built: run scripts/set-up dev")
-    return found
-
-
-def build() -> Path:
-    """Build both unless they are there. :raises BuildFailed: with the compiler's words."""
-    built = folder()
-    with (_made(cache_root()) / "helm.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        if built.exists():
-            return built
-        go = go_program()
-        env = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
-        partial = Path(tempfile.mkdtemp(dir=_made(built.parent), prefix="partial-"))
-        try:
-            for version in VERSIONS:
-                print(f"helm: building Helm {version}", file=sys.stderr, flush=True)
-                done = subprocess.run(
-                    [str(go), "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o",
-                     str(partial / f"helm{version}"), f"helm.sh/helm/v{version}/cmd/helm"],
-                    cwd=SOURCES, env=env, capture_output=True, text=True, check=False,
-                    stdin=subprocess.DEVNULL,
-                )  # fmt: skip
-                if done.returncode:
-                    raise BuildFailed(done.stderr.strip()[-2000:])
-            partial.chmod(0o755)
-            partial.rename(built)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    return built
-
-
-def _made(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    return TOOLS.program(f"helm{version}")
 
 
 def run(*arguments: str, version: str = "4", home: Path | None = None) -> str:
@@ -123,7 +78,4 @@ def template(
 
 
 if __name__ == "__main__":
-    try:
-        print(build())
-    except (BuildFailed, subprocess.CalledProcessError) as failure:
-        sys.exit(f"error: helm could not be built: {failure}")
+    TOOLS.main()

@@ -21,7 +21,7 @@ from ptahk.executor.dialects.postgres import catalog as pg_catalog
 from ptahk.executor.dialects.postgres import migrating as pg_migrating
 from ptahk.executor.dialects.postgres import revisions as pg_revisions
 from ptahk.executor.filerun import Attempt, Run
-from ptahk.executor.planning.model import Scope
+from ptahk.executor.planning.model import Catalog, Scope
 from ptahk.migrations import files, reading
 from ptahk.migrations.files import SourceFile
 from ptahk.migrations.history import Row
@@ -142,14 +142,19 @@ class Sequences:
         """Of each row version, state, applied and running."""
         return [(row.version, row.state, row.applied, row.running) for row in self.rows(mine)]
 
-    def schema(self, mine: Any) -> str:
-        """Fingerprint of what is there, but for ptahk's own."""
+    def catalog(self, mine: Any) -> Catalog:
+        """What is there, but for ptahk's own."""
         if self.postgresql:
             with mine.snapshot():
-                scope = Scope(("public",), ())
-                return pg_catalog.fingerprint(pg_catalog.read_catalog(mine.query, scope))
+                return pg_catalog.read_catalog(mine.query, Scope(("public",), ()))
         own = (*ledgersql.MYSQL_TABLES, revisionsql.MYSQL_TABLE)
-        found = my_catalog.read_catalog(mine.query, mine.database, exclude=own)
+        return my_catalog.read_catalog(mine.query, mine.database, exclude=own)
+
+    def schema(self, mine: Any) -> str:
+        """Fingerprint of what is there, but for ptahk's own."""
+        found = self.catalog(mine)
+        if self.postgresql:
+            return pg_catalog.fingerprint(found)
         return my_catalog.fingerprint(found)
 
     def empty(self, mine: Any) -> None:

@@ -151,14 +151,14 @@ class _Scanner:
 
         :param comments: give ``--`` comments out too.
         """
-        text = self.text
-        while self.position < self.end:
+        text, end, own = self.text, self.end, self.delimiter != ";"
+        while self.position < end:
             begin = self.position
-            match = _TOKEN.match(text, begin, self.end)
+            match = _TOKEN.match(text, begin, end)
             assert match is not None, "the last alternative takes any character"
             kind, after = str(match.lastgroup), match.end()
-            if self.delimiter != ";" and kind in _CUT:
-                cut = text.find(self.delimiter, begin, self.end)
+            if own and kind in _CUT:
+                cut = text.find(self.delimiter, begin, end)
                 if cut == begin:
                     self.position = begin + len(self.delimiter)
                     return Token("delimiter", self.delimiter, "", begin)
@@ -167,6 +167,9 @@ class _Scanner:
             self.position = after
             if kind == "space":
                 continue
+            if kind == "word":  # first: every other token is one
+                word = text[begin:after]
+                return Token(kind, word, word.upper(), begin)
             if kind == "comment":
                 if comments:
                     return Token(kind, match.group(), "", begin)
@@ -256,8 +259,6 @@ def is_copy_from_stdin(tokens: list[Token] | tuple[Token, ...]) -> bool:
 
 
 def _token(kind: str, text: str, begin: int) -> Token:
-    if kind == "word":
-        return Token(kind, text, text.upper(), begin)
     if kind == "name":
         return Token(kind, text, text[text.index('"') + 1 : -1].replace('""', '"'), begin)
     if kind in ("plain", "escape"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 STATEMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 BOM: Final = "\ufeff"
@@ -11,10 +11,16 @@ MARKS: Final = frozenset({"code", "close", "hint"})
 """Kinds of token around the code of an executable comment, and optimizer hints."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+HEAD: Final = 8
+"""How many of its first keys a statement keeps at hand."""
+
+
+class Token(NamedTuple):
     """One significant token. ``text`` is as written; ``key`` is a word in upper case, a quoted
-    name as its value, punctuation as is, and ``''`` for literals."""
+    name as its value, punctuation as is, and ``''`` for literals.
+
+    A tuple, since tens of thousands are made of every directory.
+    """
 
     kind: str
     text: str
@@ -53,6 +59,17 @@ class Statement:
     """Column of the first token, from 1, in characters."""
     data: str | None = None
     """The rows of a ``COPY … FROM stdin``."""
+    head: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The keys of its first tokens that are no marks, ``""`` for quoted names."""
+
+    def __post_init__(self) -> None:
+        found: list[str] = []
+        for token in self.tokens:
+            if token.kind not in MARKS:
+                found.append("" if token.kind == "name" else token.key)
+                if len(found) == HEAD:
+                    break
+        object.__setattr__(self, "head", tuple(found))
 
     def words(self, count: int) -> tuple[str, ...]:
         """The keys of the first tokens; short statements give fewer."""

@@ -222,3 +222,25 @@ def test_hostile_bytes_never_raise(data: bytes) -> None:
     lines.finish()
     for secret in secrets_of(data.decode("latin-1")):
         Redactor([secret])
+
+
+PIECES = st.sampled_from(
+    ["pass", "PassWord", "pa\u017f\u017fword", "pwd", "client_secret", "\u212aey", "=", ": ", "%3d",
+     "'x y'", '"z"', "postgres://", "u:p", "@h", "%", "%70ass", "hunter22", "hunter%32", "a",
+     " ", "é"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=8).map("".join), st.sampled_from(["hunter22", "pass", "a", "%70"]))
+def test_what_is_not_looked_for_is_not_there(text: str, secret: str) -> None:
+    """Every rule over every text gives the same as the rules that a text can need."""
+    redactor = Redactor([secret])
+    wanted = text
+    for literal in redactor._literals:
+        wanted = wanted.replace(literal, MASK)
+    for pattern in (*redactor._percent, *redactor._short):
+        wanted = pattern.sub(MASK, wanted)
+    wanted = redact._USERINFO.sub(rf"\g<1>{MASK}@", wanted)
+    wanted = redact._SQL_PASSWORD.sub(rf"\g<1>'{MASK}'", wanted)
+    wanted = redact._ASSIGNED.sub(rf"\g<1>{MASK}", wanted)
+    assert redactor.text(text) == wanted
