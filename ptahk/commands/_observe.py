@@ -69,11 +69,11 @@ def declaration(session: Session) -> str:
 
 
 def _observed(session: Session, *, declaration: bool) -> dict[str, Any]:
-    if session.wanted.kind == MIGRATION:
+    if declaration and session.wanted.kind == MIGRATION:
         raise UsageError(
-            "a migration has no declared schema to compare with (REF)",
-            field="ref",
-            hint="ptahk migrate status compares its files with the database.",
+            "the live schema is printed for a declared one (output=sql)",
+            field="output",
+            hint="ptahk observe -o sql --local --url-env NAME prints it.",
         )
     answer = session.drive.ask(session.wanted, "observe", declaration=declaration)
     if answer.exit_code != 0:

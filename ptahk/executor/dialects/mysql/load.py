@@ -82,7 +82,7 @@ def load(
                     continue
                 check()
                 _send(run, prepared)
-                _note(loaded, prepared)
+                note(loaded, prepared)
     finally:
         _put_back(run, kept, _settings(query))
     if reader.data:
@@ -104,7 +104,8 @@ def _send(run: Run, prepared: Prepared) -> None:
         raise SourceError(prepared.source, message, code) from None
 
 
-def _note(loaded: Loaded, prepared: Prepared) -> None:
+def note(loaded: Loaded, prepared: Prepared) -> None:
+    """Keep what a statement that was sent says of its object."""
     loaded.statements += 1
     if not prepared.kind:
         return
