@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -45,7 +46,11 @@ def compare(
     """How what the others give differs from what the first give; None: there are no others."""
     with bench:
         first = _given(bench, one)
-        return _differences(bench, _given(bench, other), first) if other else None
+        if not other:
+            return None
+        # Both are scratch: what was stated and not sent (definers, an event that is on) is in none.
+        plain = replace(first, context={**first.context, "stated": {}})
+        return _differences(bench, _given(bench, other), plain)
 
 
 def _differences(bench: Bench, live: Catalog, wanted: Catalog) -> dict[str, Any]:
