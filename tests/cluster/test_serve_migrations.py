@@ -7,7 +7,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from ptahk.engine.model.resource import REQUEST, Request, request_text
+from tests.conftest import my_makes
+from tests.kit import mypodbed, servers
+from tests.kit.clusters import PodCluster
+from tests.kit.mypodbed import MySequence
 from tests.kit.podbed import Bed, Person, Sequence, Start
 from tests.kit.rawapi import resources
 from tests.kit.waiting import until
@@ -148,6 +154,46 @@ def test_a_directory_that_moved_after_its_approval_is_refused_by_name(
     assert third != first
 
 
+def test_the_interval_finds_what_somebody_changed_by_hand(
+    start: Start, beds: Callable[[], Bed], person: Person
+) -> None:
+    start().ready()
+    bed = sequence(beds)
+    bed.directory(ORDERS)
+    bed.make(policy={"apply": "Always"}, interval="30s")
+    bed.ready()
+    before = len(bed.history())
+    bed.database.run("ALTER TABLE app.orders ADD COLUMN by_hand int")
+    status = bed.told("DriftFound")
+    assert status["phase"] == "Drifted" and "differences" in status["conditions"][0]["message"]
+    (item,) = status["lastObservation"]["drift"]["items"]
+    assert item["object"] == "column app.orders.by_hand"
+    assert {entry["type"] for entry in bed.history()[before:]} == {"History"}
+    here = ("migration/db", "-n", bed.namespace, "-o", "json", "--exit-code")
+    seen = person.run("observe", *here)
+    assert (seen.code, seen.document("DriftReport")["inSync"]) == (1, False), seen
+    bed.database.run("ALTER TABLE app.orders DROP COLUMN by_hand")
+    seen = person.run("observe", *here)
+    assert (seen.code, seen.document("DriftReport")["inSync"]) == (0, True), seen
+    bed.ready()
+
+
+def test_the_same_on_mysql(
+    start: Start, town: PodCluster, server_run: servers.Run, request: pytest.FixtureRequest
+) -> None:
+    start().ready()
+    with mypodbed.bed(town, server_run, my_makes(request.config)[0]) as one:
+        bed = MySequence(one.town, one.namespace, one.database, one.role)
+        bed.directory({"1_orders.sql": "CREATE TABLE orders (id int PRIMARY KEY);\n"})
+        bed.make(interval="24h")
+        bed.approve(bed.plan())
+        bed.ready()
+        assert bed.tables() == ["orders"]
+        assert bed.revisions() == [("1", "executed", "applied", 1)]
+        assert [state for _, state in bed.ledger()] == ["finished"]
+        assert types(bed) == ["History", "Apply", "Prove"]
+
+
 def test_a_schema_and_a_migration_on_one_realm(start: Start, beds: Callable[[], Bed]) -> None:
     """Both refused unless both share; sharing, they take turns."""
     replica = start().ready()
@@ -176,14 +222,20 @@ def test_a_schema_and_a_migration_on_one_realm(start: Start, beds: Callable[[], 
     assert [row[:3] for row in sequences.revisions()] == [
         ("1", "executed", "applied"), ("2", "executed", "applied"),
     ]  # fmt: skip
-    turns = sorted(held(schema) + held(sequences))
-    assert all(one[1] <= next_[0] for one, next_ in itertools.pairwise(turns)), turns
+    turns = held(schema) + held(sequences)
+    assert len({number for number, _, _ in turns}) == len(turns) == 3, "an epoch for each Apply"
+    turns.sort()
+    finished = [finish for _, finish, _ in turns]
+    assert finished == sorted(finished), "in the order in which they held the Lease"
+    ran = schema.database.rows("SELECT started_at, finished_at FROM ptahk.attempt ORDER BY number")
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(ran)), ran
 
 
-def held(bed: Bed) -> list[tuple[str, str]]:
-    """From the start of each Apply to the end of its proof."""
+def held(bed: Bed) -> list[tuple[int, str, str]]:
+    """Lease number and end of each Apply with its proof."""
     found, entries = [], bed.history()
     for entry, proof in itertools.pairwise(entries):
         if entry["type"] == "Apply" and proof["type"] == "Prove":
-            found.append((str(entry["startTime"]), str(proof["finishTime"])))
+            number = int(str(entry["epoch"]).partition(".")[0])
+            found.append((number, str(proof["finishTime"]), bed.kind))
     return found

@@ -51,6 +51,11 @@ class Bed:
         return RawApi(self.town.plane)
 
     @property
+    def engine(self) -> str:
+        """As a target names it."""
+        return "postgresql"
+
+    @property
     def url(self) -> str:
         """The database as Pods reach it."""
         return self.database.url(self.role, host=self.town.guests.address)
@@ -67,7 +72,7 @@ class Bed:
 
     def make(self, name: str = "db", *, text: str = DECLARED, **spec: Any) -> None:
         """kubectl creates a resource."""
-        target = {"engine": "postgresql", "coordinationKey": self.database.name,
+        target = {"engine": self.engine, "coordinationKey": self.database.name,
                   "urlFrom": {"name": "db"}}  # fmt: skip
         whole = {
             "target": target | spec.pop("target", {}),
@@ -203,7 +208,7 @@ class Sequence(Bed):
 
     def make(self, name: str = "db", *, text: str = "files", **spec: Any) -> None:
         """kubectl creates a resource; ``text`` names its ConfigMap."""
-        target = {"engine": "postgresql", "coordinationKey": self.database.name,
+        target = {"engine": self.engine, "coordinationKey": self.database.name,
                   "urlFrom": {"name": "db"}}  # fmt: skip
         whole = {
             "target": target | spec.pop("target", {}),

@@ -53,10 +53,6 @@ def _history(claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
         return Reading(changes)
     if failure is not None:
         return dataclasses.replace(failure, changes=changes)
-    refused = result.get("driftRefused")
-    if refused is not None and claim.request is not None:
-        reason = cut(str(refused["reason"]), common.WORD_MAX)
-        return Reading(Failed(reason, cut(str(refused["message"]), 1024)), changes)
     if changes.last_plan is None or not changes.last_plan["statements"]:
         if (result.get("drift") or {}).get("highest") is not None:
             return Reading(Succeeded("DriftFound", "nothing is pending"), changes)
