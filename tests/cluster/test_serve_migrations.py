@@ -20,7 +20,8 @@ from tests.kit.waiting import until
 
 ORDERS = {"1_orders.sql": "CREATE TABLE app.orders (id int PRIMARY KEY);\n"}
 CUSTOMER = {"2_customer.sql": "ALTER TABLE app.orders ADD COLUMN customer text;\n"}
-ROWS = {"3_rows.sql": "INSERT INTO app.orders VALUES (1, 'ann');\n"}
+LOG = {"1_log.sql": "CREATE SCHEMA log;\nCREATE TABLE log.lines (id int);\n"}
+MORE = {"2_more.sql": "SELECT pg_sleep(1);\nCREATE TABLE log.more (id int);\n"}
 PATH = [
     "WriteClaim", "PersistSnapshot", "DispatchMark", "DispatchJob", "ConfirmJob", "Settle",
     "ClearClaim", "AcquireLease", "ConsumeApproval", "ReleaseLease",
@@ -159,20 +160,20 @@ def test_the_interval_finds_what_somebody_changed_by_hand(
 ) -> None:
     start().ready()
     bed = sequence(beds)
-    bed.directory(ORDERS)
+    bed.directory(LOG)
     bed.make(policy={"apply": "Always"}, interval="30s")
     bed.ready()
     before = len(bed.history())
-    bed.database.run("ALTER TABLE app.orders ADD COLUMN by_hand int")
+    bed.database.run("ALTER TABLE log.lines ADD COLUMN by_hand int")
     status = bed.told("DriftFound")
     assert status["phase"] == "Drifted" and "differences" in status["conditions"][0]["message"]
     (item,) = status["lastObservation"]["drift"]["items"]
-    assert item["object"] == "column app.orders.by_hand"
+    assert item["object"] == "column log.lines.by_hand"
     assert {entry["type"] for entry in bed.history()[before:]} == {"History"}
     here = ("migration/db", "-n", bed.namespace, "-o", "json", "--exit-code")
     seen = person.run("observe", *here)
     assert (seen.code, seen.document("DriftReport")["inSync"]) == (1, False), seen
-    bed.database.run("ALTER TABLE app.orders DROP COLUMN by_hand")
+    bed.database.run("ALTER TABLE log.lines DROP COLUMN by_hand")
     seen = person.run("observe", *here)
     assert (seen.code, seen.document("DriftReport")["inSync"]) == (0, True), seen
     bed.ready()
@@ -198,7 +199,7 @@ def test_a_schema_and_a_migration_on_one_realm(start: Start, beds: Callable[[], 
     """Both refused unless both share; sharing, they take turns."""
     replica = start().ready()
     sequences = sequence(beds)
-    sequences.directory({"1_log.sql": "CREATE SCHEMA log;\nCREATE TABLE log.lines (id int);\n"})
+    sequences.directory(LOG)
     sequences.make(policy={"apply": "Always"}, interval="24h")
     sequences.ready()
     schema = Bed(sequences.town, sequences.namespace, sequences.database, sequences.role)
@@ -211,10 +212,7 @@ def test_a_schema_and_a_migration_on_one_realm(start: Start, beds: Callable[[], 
     schema.change(target={"sharedRealm": True})
     for bed in (schema, sequences):
         assert bed.condition()["reason"] == "RealmConflict", "one that shares is not enough"
-    sequences.directory(
-        {"1_log.sql": "CREATE SCHEMA log;\nCREATE TABLE log.lines (id int);\n",
-         "2_more.sql": "SELECT pg_sleep(1);\nCREATE TABLE log.more (id int);\n"}
-    )  # fmt: skip
+    sequences.directory(LOG | MORE)
     sequences.change(target={"sharedRealm": True})
     for bed in (schema, sequences):
         bed.ready()
