@@ -299,10 +299,7 @@ class Execution:
         if self.order.spec.declaration:
             document["declaration"] = "\n".join(live)
         if any(item.name == SOURCE_KEY for item in self.order.inputs):
-            document["drift"] = self._drift()
-
-    def _drift(self) -> dict[str, Any]:
-        return self.db.drift(list(self._declared()))
+            document["drift"] = self.db.drift(list(self._declared()))
 
     def _plan(self, document: dict[str, Any]) -> Iterator[str]:
         self._make_plan(document)
