@@ -169,6 +169,7 @@ def test_the_interval_finds_what_somebody_changed_by_hand(
     assert status["phase"] == "Drifted" and "differences" in status["conditions"][0]["message"]
     (item,) = status["lastObservation"]["drift"]["items"]
     assert item["object"] == "column log.lines.by_hand"
+    until(lambda: not bed.claim(), "the end of the reading")
     assert {entry["type"] for entry in bed.history()[before:]} == {"History"}
     here = ("migration/db", "-n", bed.namespace, "-o", "json", "--exit-code")
     seen = person.run("observe", *here)
