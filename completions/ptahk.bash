@@ -237,6 +237,21 @@ _ptahk() {
             return ;;
         "observe:--deadline")
             return ;;
+        "observe:--migrations")
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return ;;
+        "observe:--format")
+            mapfile -t COMPREPLY < <(compgen -W "ptahk atlas golang-migrate goose dbmate flyway diesel" -- "$cur")
+            return ;;
+        "observe:--stream")
+            return ;;
+        "observe:--history-table")
+            return ;;
+        "observe:--ahead")
+            mapfile -t COMPREPLY < <(compgen -W "Refuse Accept" -- "$cur")
+            return ;;
+        "observe:--placeholder")
+            return ;;
         "observe:--severity")
             mapfile -t COMPREPLY < <(compgen -W "safe warning privilege destructive" -- "$cur")
             return ;;
@@ -529,6 +544,8 @@ _ptahk() {
             return ;;
         "migrate/validate:--base")
             return ;;
+        "migrate/validate:--dev-url-env")
+            return ;;
         "migrate/validate:--output" | "migrate/validate:-o")
             mapfile -t COMPREPLY < <(compgen -W "table json yaml sarif" -- "$cur")
             return ;;
@@ -804,7 +821,7 @@ _ptahk() {
         "") words="plan apply observe status history approve baseline acknowledge digest migrate census release-lock ledger-sql crds serve completion --version --help" ;;
         "plan") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --to --limit --out --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "apply") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --to --limit --plan --approve --auto-approve --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
-        "observe") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --severity --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
+        "observe") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --severity --exit-code --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "status") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --watch --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "history") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "approve") words="--output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --plan --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
@@ -818,7 +835,7 @@ _ptahk() {
         "migrate") words="new hash validate show status repair rebase --help" ;;
         "migrate/new") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/hash") words="--engine --format --check --output -o --quiet -q --verbose -v --no-color --help" ;;
-        "migrate/validate") words="--engine --format --placeholder --placeholders-off --base --output -o --quiet -q --verbose -v --no-color --help" ;;
+        "migrate/validate") words="--engine --format --placeholder --placeholders-off --base --dev-url-env --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/show") words="--migrations --engine --format --output -o --quiet -q --verbose -v --no-color --help" ;;
         "migrate/status") words="[DIR REF] --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;
         "migrate/repair") words="--accept-edit --reason --output -o --quiet -q --verbose -v --no-color --filename -f --local --state --name --key --url-env --url-file --engine --schema --schema-dir --dev-url-env --dev-template --allow-destructive --protect --exclude --schemas --lock-timeout --coordination-timeout --rename --privileges --partitions --transaction-mode --deadline --migrations --format --stream --history-table --ahead --placeholder --placeholders-off --timeout --kubeconfig --context --namespace -n --all-namespaces -A --coordination-namespace --help" ;;

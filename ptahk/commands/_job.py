@@ -6,7 +6,7 @@ through the runner and its executor, as in every Job.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -27,6 +27,8 @@ from ptahk.wire import digest, frame
 from ptahk.wire.jobspec import FencedAttempt, JobPolicy, JobSpec, Operation, input_digest
 
 DEADLINE_S = 60
+REPLAY_S = 900
+"""Every file of a directory runs again, and some of them twice."""
 GRACE_S = 30
 
 
@@ -88,6 +90,21 @@ def reading_history(world: World, owner: Document, data: bytes) -> JobSpec:
 
     :param data: the directory, as a source bundle.
     """
+    return _of_directory(world, owner, data, {})
+
+
+def replaying(world: World, owner: Document, data: bytes) -> JobSpec:
+    """What a Job is told that runs a directory again in scratch, and looks at no history."""
+    plain = _of_directory(world, owner, data, {"replay": "check"})
+    end = format_time(world.ports.clock.now() + timedelta(seconds=REPLAY_S))
+    return replace(
+        plain, dispatch_not_after=end, execution_not_after=end, active_deadline_seconds=REPLAY_S
+    )
+
+
+def _of_directory(
+    world: World, owner: Document, data: bytes, more: Mapping[str, Any]
+) -> JobSpec:  # fmt: skip
     plain = spec_of(world, owner, "History")
     wanted = _resource.checked(owner)
     assert isinstance(wanted, MigrationSpec), "of a migration"
@@ -96,7 +113,7 @@ def reading_history(world: World, owner: Document, data: bytes) -> JobSpec:
     return replace(
         plain,
         family="migration",
-        migration=sequence_of({"policy": policy}),
+        migration=replace(sequence_of({"policy": policy}), **more),
         policy=replace(plain.policy, transaction_mode=mode),
         inputs={SOURCE_KEY: input_digest(data)},
     )
@@ -131,7 +148,7 @@ def run(
     with store_faults():
         job = jobs.create(order)
         while not job.terminal:
-            world.jobs.wait(DEADLINE_S)
+            world.jobs.wait(spec.active_deadline_seconds)
             found = jobs.observe(metadata["namespace"], spec.job_name)
             if found is None:
                 raise InternalError("the Job's directory is gone")

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -62,6 +62,8 @@ class Told:
     directory: Directory = field(default_factory=Directory)
     change: Mapping[str, str] = field(default_factory=dict)
     """What a migration's plan is asked for: how far to run, or what to record."""
+    scratch: bool = False
+    """Of a migration too, a development server is of use."""
 
     @property
     def timeout_s(self) -> float | None:
@@ -176,10 +178,11 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
     url, identity = target(told.place, engine)
     if is_migration(told, manifest):
         directory = told.directory.migrations
+        source = replace(told.source, dev_url_env=None) if told.scratch else told.source
         files = declared if directory is None else _directory.files_of(directory)
         return _resource.wanted_migration(
             told.place,
-            told.source,
+            source,
             told.policy,
             told.directory,
             ref=told.ref,

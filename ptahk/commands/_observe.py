@@ -10,11 +10,12 @@ from ptahk.commands._local import Session
 from ptahk.commands._render import document
 from ptahk.commands._text import SEVERITIES
 from ptahk.engine.families.schema.results import DECLARATION_KEY
+from ptahk.engine.model import reasons
 from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import CONFIG_MAP
 from ptahk.engine.model.source import unbase64, unpack
 from ptahk.engine.ports import Key
-from ptahk.errors import InternalError, UsageError
+from ptahk.errors import InternalError, Refused, UsageError
 
 DECLARATION_BYTES_MAX = 64 * 1024 * 1024
 
@@ -69,16 +70,21 @@ def declaration(session: Session) -> str:
 
 
 def _observed(session: Session, *, declaration: bool) -> dict[str, Any]:
-    if session.wanted.kind == MIGRATION:
+    if declaration and session.wanted.kind == MIGRATION:
         raise UsageError(
-            "a migration has no declared schema to compare with (REF)",
-            field="ref",
-            hint="ptahk migrate status compares its files with the database.",
+            "the live schema is printed for a declared one (output=sql)",
+            field="output",
+            hint="ptahk observe -o sql --local --url-env NAME prints it.",
         )
     answer = session.drive.ask(session.wanted, "observe", declaration=declaration)
     if answer.exit_code != 0:
         raise failure(answer)
     seen = session.drive.status().last_observation
+    refused = None if seen is None else seen.get("driftRefused")
+    if refused is not None:
+        raise Refused(
+            refused["message"], reason=refused["reason"], hint=reasons.advice(refused["reason"])
+        )
     if seen is None or ("declaration" if declaration else "drift") not in seen:
         raise InternalError("the observation left no evidence")
     return dict(seen)

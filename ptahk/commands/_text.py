@@ -163,7 +163,9 @@ def drift(document: Document) -> Iterator[Line]:
     """The drift report, by category."""
     name = title(document["resource"])
     if document["inSync"]:
-        yield f"{name}: the database is as declared.", "good"
+        migrated = document["resource"]["kind"] == "PtahMigration"
+        wanted = "what the applied files give" if migrated else "as declared"
+        yield f"{name}: the database is {wanted}.", "good"
         return
     total = sum(document["counts"].values())
     highest = document["highest"]

@@ -110,6 +110,15 @@ def validate(
             "and new ones sort after them.",
         ),
     ] = None,
+    dev_url_env: Annotated[
+        str | None,
+        typer.Option(
+            "--dev-url-env",
+            metavar="NAME",
+            help="Environment variable with the URL of a development server: every file is run in "
+            "a scratch database there, from empty and from the newest checkpoint.",
+        ),
+    ] = None,
     common: CommonSarif,
 ) -> int:
     """Check a directory without a database: layout, versions, sum, splitting, every statement.
@@ -120,6 +129,10 @@ def validate(
 
     values = _resource.placeholders(placeholder, off=placeholders_off)
     document = _migrate.validate(directory, engine, layout, values, base)
+    if dev_url_env is not None:
+        from ptahk.commands import _replay
+
+        document = _replay.added(document, directory, layout, values, dev_url_env, common)
     if common.output == "sarif":
         _render.write(_migrate.sarif_text(document))
     else:

@@ -9,6 +9,7 @@ import typer
 from ptahk.commands._options import (
     Cluster,
     CommonSql,
+    Directory,
     Place,
     PolicyOptions,
     Reference,
@@ -27,6 +28,7 @@ def observe(
     place: Place,
     source: Source,
     policy: PolicyOptions,
+    directory: Directory,
     severity: Annotated[
         str,
         choice(
@@ -41,10 +43,12 @@ def observe(
     timeout: Timeout = None,
     cluster: Cluster,
 ) -> int:
-    """Report how the live database differs from the declaration. Only reads; advisory."""
+    """Report how the live database differs from the declaration, or from what the applied
+    migrations give when they run again in a scratch database. Only reads; advisory.
+    """
     from ptahk.commands import _cluster, _local, _observe, _render, _text
 
-    told = _local.Told(common, place, source, policy, ref, timeout)
+    told = _local.Told(common, place, source, policy, ref, timeout, directory, scratch=True)
     declaration = common.output == "sql"
     with _cluster.opened(told, cluster, "preferred", declared=not declaration) as session:
         if declaration:

@@ -103,6 +103,9 @@ def _propose(s: Snapshot, family: Family) -> Decision:
     if isinstance(proposal, Refusal):
         return _refuse(s, family, proposal)
     if proposal is None or isinstance(proposal, Later):
+        conflict = gates.first(s, gates.CENSUS) if s.store.automatic else None
+        if conflict is not None:
+            return _refuse(s, family, conflict)
         return _rest(s, family, _idle(proposal), None)
     realm = family.needs_realm(proposal.operation)
     refusal = gates.claim(s, realm=realm, mutates=family.mutates(proposal.operation))

@@ -64,7 +64,10 @@ def _guarded(s: Snapshot) -> Refusal | None:
 
 
 NEW_CLAIM: tuple[Gate, ...] = (_valid, _living, _running, _reachable)
-REALM: tuple[Gate, ...] = (_alone, _thawed)
+CENSUS: tuple[Gate, ...] = (_alone,)
+"""Also asked at rest, where resources act by themselves: a person sees the conflict before any of
+them wants to run something (C-6.3)."""
+REALM: tuple[Gate, ...] = (*CENSUS, _thawed)
 MUTATION: tuple[Gate, ...] = (_clock,)
 """What an earlier reading of the database says: a new reading may say otherwise."""
 GUARD: tuple[Gate, ...] = (_guarded,)

@@ -73,6 +73,20 @@ class Sequences(Protocol):
         """Digest of another tool's table that the history was imported from, and whether it moved
         since (C-11.9); None: it was not imported."""
 
+    def foreign_table(self, session: Any, stream: str) -> tuple[str, str] | None:
+        """Schema and name of the table that the history was imported from."""
+
+    def other_streams(self, session: Any, stream: str) -> list[str]:
+        """Names of the other streams that have a row, the first few."""
+
+    def drift(self, bench: Any, migrations: Sequence[Migration]) -> dict[str, Any]:
+        """How the live schema differs from what these files give, run again in scratch."""
+
+    def compare(
+        self, bench: Any, one: Sequence[Migration], other: Sequence[Migration]
+    ) -> dict[str, Any] | None:
+        """How what the others give differs from what the first give; None: there are no others."""
+
     def find(self, session: Any, tool: Tool | None, named: str | None) -> Content:
         """The history that another tool recorded here."""
 

@@ -10,6 +10,8 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ptahk.errors import PtahkError, Refused
@@ -91,7 +93,7 @@ def _dispatch(
 ) -> None:
     nonce = str(command["startNonce"])
     if spec.migration is not None:
-        _dispatch_sequence(dialect, session, command, spec, out)
+        _dispatch_sequence(dialect, session, command, spec, url, dev_url, out)
         return
     if spec.operation == "Apply":
         if spec.rebind:
@@ -124,8 +126,8 @@ def _fence(dialect: Dialect, session: Session, spec: JobSpec, out: dict[str, Any
 
 
 def _dispatch_sequence(
-    dialect: Dialect, session: Session, command: dict[str, Any], spec: JobSpec,
-    out: dict[str, Any],
+    dialect: Dialect, session: Session, command: dict[str, Any], spec: JobSpec, url: str,
+    dev_url: str | None, out: dict[str, Any],
 ) -> None:  # fmt: skip
     """The commands of a migration."""
     from ptahk.executor import sequences
@@ -139,7 +141,12 @@ def _dispatch_sequence(
         _fence(dialect, session, spec, out)
         sequences.prove(dialect, session, spec, files, out)
     else:
-        sequences.read_history(dialect, session, spec, files, out)
+
+        def bench(exclude: Sequence[str]) -> Any:
+            policy = replace(spec.policy, exclude=tuple(exclude))
+            return dialect.bench(session, url, dev_url, replace(spec, policy=policy), None)
+
+        sequences.read_history(dialect, session, spec, files, out, bench)
 
 
 def _report_ledger(dialect: Dialect, session: Session, spec: JobSpec, out: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ptahk.errors import PtahkError, Refused, UsageError
+from ptahk.executor import replaying
 from ptahk.executor.attempt import after_start
 from ptahk.executor.budget import ConnectionLost
 from ptahk.executor.dialect import Dialect, Sequences, Session
@@ -128,13 +129,18 @@ def _fingerprint(
 
 
 def read_history(
-    dialect: Dialect, session: Session, spec: JobSpec, files: Files | None, out: dict[str, Any]
-) -> None:
+    dialect: Dialect, session: Session, spec: JobSpec, files: Files | None, out: dict[str, Any],
+    bench: replaying.Bench | None = None,
+) -> None:  # fmt: skip
     """Compare the directory with the database, and plan what is pending.
 
+    :param bench: where files are run again, if they are to be.
     :raises PtahkError: the directory is invalid, or the verdict runs nothing.
     """
     if files is None:
+        return
+    if bench is not None and _job(spec).replay == "check":
+        replaying.check(dialect, _directory(spec, files), bench, out)
         return
     read = _read(dialect, session, spec, files)
     chosen = read.choose(_job(spec).ahead)
@@ -145,6 +151,8 @@ def read_history(
         return  # a proof reads, and refuses nothing; of rows that were recorded it plans nothing
     if isinstance(chosen, Refusal):
         raise Refused(chosen.message, reason=chosen.reason, hint=chosen.hint)
+    if bench is not None and _job(spec).replay == "drift":
+        replaying.drift(dialect, session, spec, read.directory, read.rows, bench, out)
     if plans.total(chosen) and spec.fenced is None:
         dialect.sequences().require(session)
         if read.imported is not None:

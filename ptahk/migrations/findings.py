@@ -64,6 +64,8 @@ TITLES: Final[Mapping[str, str]] = {
     "MG703": "a file that is not the text that another tool ran",
     "MG704": "another tool's history table that cannot be told",
     "MG705": "versions that nothing but another tool's word is known of",
+    "MG801": "a statement that cannot be run again on an empty database",
+    "MG802": "a checkpoint that does not give what its files give",
 }
 """Every number once and for good; ``docs/migrations.md`` is held to it by a test."""
 

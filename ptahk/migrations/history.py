@@ -128,7 +128,7 @@ def judge(
     rows = [settled(row, postgresql) for row in rows]
     last = _last(rows)
     applied = {key[1]: row for key, row in last.items() if key[0] != "repeatable" and _done(row)}
-    files = {each.version: each for each in directory.versioned}
+    files = {each.version: each for each in directory.versioned} | _ran(directory, applied)
     dirty = list(_dirty(last.values(), foreign_moved))
     modified = list(_modified(directory, files, applied))
     ahead = list(_ahead(directory, files, applied))
@@ -164,6 +164,16 @@ def _last(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
         kind = "repeatable" if row.kind == "repeatable" else "versioned"
         last[kind, row.version] = row
     return last
+
+
+def _ran(directory: Directory, applied: dict[str, Row]) -> dict[str, Migration]:
+    """The checkpoints that ran, by version: their rows are not of the file beside them."""
+    found = [each for each in directory.migrations if each.kind == "checkpoint"]
+    return {
+        each.version: each
+        for each in found
+        if each.version in applied and applied[each.version].file == each.file
+    }
 
 
 def _done(row: Row) -> bool:

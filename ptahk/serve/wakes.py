@@ -4,10 +4,13 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ptahk.engine.model.resource import APPROVAL, CONFIG_MAP
+from ptahk.engine.model.migration import MIGRATION
+from ptahk.engine.model.resource import APPROVAL, CONFIG_MAP, SCHEMA
 from ptahk.engine.ports import Document, Key
 
 JOB = "Job"
+_SOURCES = {SCHEMA: "desired", MIGRATION: "artifact"}
+"""Kind of a resource → the field of its spec that names what it reads."""
 
 Wake = Callable[[Key], None]
 
@@ -29,7 +32,7 @@ class Wakes:
 
     def resource(self, key: Key, document: Document | None) -> None:
         """A resource as last seen: which ConfigMap it reads."""
-        wanted = None if document is None else _config_map(document)
+        wanted = None if document is None else _config_map(key.kind, document)
         with self._lock:
             known = self._reads.pop(key, None)
             if known is not None:
@@ -74,10 +77,10 @@ class Wakes:
         )
 
 
-def _config_map(document: Document) -> Key | None:
+def _config_map(kind: str, document: Document) -> Key | None:
     spec = document.get("spec")
-    desired = spec.get("desired") if isinstance(spec, dict) else None
-    named = desired.get("configMapRef") if isinstance(desired, dict) else None
+    source = spec.get(_SOURCES.get(kind)) if isinstance(spec, dict) else None
+    named = source.get("configMapRef") if isinstance(source, dict) else None
     name = named.get("name") if isinstance(named, dict) else None
     if not isinstance(name, str):
         return None

@@ -132,11 +132,15 @@ class SequenceJob:
     """Of the approved sequence; required for Apply."""
     history_fingerprint: str | None = None
     """Of the history that the approved plan was made against; required for Apply."""
+    replay: str = ""
+    """History only. ``drift``: run the applied files again in scratch and compare what they give
+    with the live schema. ``check``: run the directory again, and look at no history."""
 
     def __post_init__(self) -> None:
         _need(0 < len(self.stream) <= 64, "migration.stream")
         _need(self.ahead in ("Refuse", "Accept"), "migration.ahead")
         _need(0 <= self.limit < 1_000_000, "migration.limit")
+        _need(self.replay in ("", "drift", "check"), "migration.replay")
         for name in ("sequence_digest", "history_fingerprint"):
             value = getattr(self, name)
             _need(value is None or _DIGEST.match(value), f"migration.{_camel(name)}")
@@ -275,6 +279,8 @@ def _check_bindings(spec: JobSpec) -> None:
     _need((sequence is not None) == (spec.family == "migration"), "migration")
     if spec.operation == "Apply" and not spec.rebind:
         _need(spec.plan_digest and PLAN_FILE in spec.inputs, "planDigest")
+    if sequence is not None:
+        _need(not sequence.replay or spec.operation == "History", "migration.replay")
     if sequence is not None and spec.operation == "Apply":
         _need(not spec.rebind, "rebind")
         _need(sequence.sequence_digest, "migration.sequenceDigest")

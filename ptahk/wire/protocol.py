@@ -237,6 +237,12 @@ class HistoryResult(Result):
     planBytes: NotRequired[str]
     planDigest: NotRequired[str]
     summary: NotRequired[PlanSummary]
+    drift: NotRequired[DriftDocument]
+    """What the applied files give when they run again, against the live schema."""
+    driftRefused: NotRequired[dict[str, str]]
+    """Reason and message, where that could not be compared."""
+    findings: NotRequired[list[dict[str, Any]]]
+    """What a replay of the directory alone found."""
 
 
 class FramePayload(TypedDict):

@@ -95,6 +95,22 @@ class FakeDatabase:
         self.starts += 1
         return Execution(self, order, pod, f"{self.starts:032x}")
 
+    def drift(self, declared: list[str]) -> dict[str, Any]:
+        """How what is live differs from these lines."""
+        missing = [line for line in declared if line not in self.live]
+        surplus = [line for line in self.live if line not in declared]
+        items = [
+            {"category": "missing", "object": line, "severity": "safe"} for line in missing
+        ] + [{"category": "surplus", "object": line, "severity": "warning"} for line in surplus]
+        counts = {"missing": len(missing), "surplus": len(surplus)}
+        highest = "warning" if surplus else "safe" if missing else None
+        return {
+            "digest": digest.drift_digest(items),
+            "counts": {key: value for key, value in counts.items() if value},
+            "highest": highest,
+            "items": items,
+        }
+
     def fingerprint(self, lines: list[str]) -> str:
         return digest.state_fingerprint(sorted(lines))
 
@@ -283,22 +299,7 @@ class Execution:
         if self.order.spec.declaration:
             document["declaration"] = "\n".join(live)
         if any(item.name == SOURCE_KEY for item in self.order.inputs):
-            document["drift"] = self._drift()
-
-    def _drift(self) -> dict[str, Any]:
-        missing = [line for line in self._declared() if line not in self.db.live]
-        surplus = [line for line in self.db.live if line not in self._declared()]
-        items = [
-            {"category": "missing", "object": line, "severity": "safe"} for line in missing
-        ] + [{"category": "surplus", "object": line, "severity": "warning"} for line in surplus]
-        counts = {"missing": len(missing), "surplus": len(surplus)}
-        highest = "warning" if surplus else "safe" if missing else None
-        return {
-            "digest": digest.drift_digest(items),
-            "counts": {key: value for key, value in counts.items() if value},
-            "highest": highest,
-            "items": items,
-        }
+            document["drift"] = self.db.drift(list(self._declared()))
 
     def _plan(self, document: dict[str, Any]) -> Iterator[str]:
         self._make_plan(document)

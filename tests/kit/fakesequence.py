@@ -82,6 +82,16 @@ class _Rows:
     def occupied(self, session: Any) -> bool:
         return bool(self.db.live)
 
+    def foreign_table(self, session: Any, stream: str) -> None:
+        """Nothing was imported from another tool."""
+
+    def other_streams(self, session: Any, stream: str) -> list[str]:
+        return sorted({name for name, _ in self.db.revisions} - {stream})
+
+    def drift(self, bench: Any, migrations: Sequence[Migration]) -> dict[str, Any]:
+        """As the real ones: what the files give against what is there."""
+        return self.db.drift([line_of(s.text) for each in migrations for s in each.statements])
+
 
 @dataclass
 class _Dialect:
@@ -107,7 +117,8 @@ def history(run: Execution, document: dict[str, Any]) -> Iterator[str]:
     """What is pending."""
     dialect, session, files = _of(run)
     try:
-        sequences.read_history(dialect, session, run.order.spec, files, document)
+        spec = run.order.spec
+        sequences.read_history(dialect, session, spec, files, document, lambda exclude: None)
     except PtahkError as error:
         raise _refused(error) from None
     yield "planned"

@@ -6,14 +6,16 @@ Fixtures of ``tests/cluster``: ``town`` (the cluster), ``start`` (replicas), ``b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ptahk.engine.model.lease import HOLDER
-from ptahk.engine.model.resource import API_VERSION, SCHEMA
+from ptahk.engine.model.migration import MIGRATION
+from ptahk.engine.model.plan import Approver, approval_document, parse_plan, plan_name
+from ptahk.engine.model.resource import API_VERSION, PLAN, SCHEMA
 from tests.cli.kit import Answer, Ptahk
 from tests.kit import databases, podjobs, servers
 from tests.kit.clusterfixtures import create_namespace
@@ -38,6 +40,7 @@ _MERGE = "application/merge-patch+json"
 class Bed:
     """A namespace with a database and the Secret that names it."""
 
+    kind: ClassVar[str] = SCHEMA
     town: PodCluster
     namespace: str
     database: Database
@@ -46,6 +49,11 @@ class Bed:
     @property
     def api(self) -> RawApi:
         return RawApi(self.town.plane)
+
+    @property
+    def engine(self) -> str:
+        """As a target names it."""
+        return "postgresql"
 
     @property
     def url(self) -> str:
@@ -64,7 +72,7 @@ class Bed:
 
     def make(self, name: str = "db", *, text: str = DECLARED, **spec: Any) -> None:
         """kubectl creates a resource."""
-        target = {"engine": "postgresql", "coordinationKey": self.database.name,
+        target = {"engine": self.engine, "coordinationKey": self.database.name,
                   "urlFrom": {"name": "db"}}  # fmt: skip
         whole = {
             "target": target | spec.pop("target", {}),
@@ -81,7 +89,7 @@ class Bed:
         An API server that has just begun refuses for a while what a policy works on: it does not
         know the kind yet.
         """
-        path = resources(SCHEMA, self.namespace, name)
+        path = resources(self.kind, self.namespace, name)
 
         def taken() -> bool:
             answer = self.api.call("PATCH", path, {"spec": spec}, kind=_MERGE)
@@ -95,10 +103,10 @@ class Bed:
         return self.town.plane.kubectl(*arguments, f"--namespace={self.namespace}", stdin=stdin)
 
     def exists(self, name: str = "db") -> bool:
-        return self.api.call("GET", resources(SCHEMA, self.namespace, name)).status == 200
+        return self.api.call("GET", resources(self.kind, self.namespace, name)).status == 200
 
     def stored(self, name: str = "db") -> dict[str, Any]:
-        return self.api.call("GET", resources(SCHEMA, self.namespace, name)).document
+        return self.api.call("GET", resources(self.kind, self.namespace, name)).document
 
     def status(self, name: str = "db") -> dict[str, Any]:
         found: dict[str, Any] = self.stored(name).get("status") or {}
@@ -123,9 +131,8 @@ class Bed:
     def ready(self, name: str = "db", limit_s: int = 240) -> None:
         """As a person or a pipeline waits for it."""
         try:
-            self.kubectl(
-                "wait", "--for=condition=Ready", f"ptahschema/{name}", f"--timeout={limit_s}s"
-            )
+            what = f"{self.kind.lower()}/{name}"
+            self.kubectl("wait", "--for=condition=Ready", what, f"--timeout={limit_s}s")
         except KubectlFailed as failed:
             told = json.dumps(self.status(name), indent=1)
             raise AssertionError(f"{failed}\n{self.jobs()}\n{self.events()}\n{told}") from None
@@ -154,7 +161,7 @@ class Bed:
     def events(self) -> list[str]:
         path = f"/api/v1/namespaces/{self.namespace}/events"
         items = self.api.call("GET", path).document["items"]
-        return [item["reason"] for item in items if item["involvedObject"]["kind"] == SCHEMA]
+        return [item["reason"] for item in items if item["involvedObject"]["kind"] == self.kind]
 
     def lease(self) -> dict[str, Any] | None:
         """The realm's Lease while a resource of this namespace holds it."""
@@ -187,6 +194,52 @@ class Bed:
         return bool(rows)
 
 
+@dataclass
+class Sequence(Bed):
+    """The same with a PtahMigration, whose directory is a ConfigMap."""
+
+    kind: ClassVar[str] = MIGRATION
+
+    def directory(self, files: Mapping[str, str], name: str = "files") -> None:
+        """kubectl makes the ConfigMap hold these files and no others."""
+        document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+                    "data": dict(files)}  # fmt: skip
+        self.kubectl("apply", "--filename=-", stdin=json.dumps(document))
+
+    def make(self, name: str = "db", *, text: str = "files", **spec: Any) -> None:
+        """kubectl creates a resource; ``text`` names its ConfigMap."""
+        target = {"engine": self.engine, "coordinationKey": self.database.name,
+                  "urlFrom": {"name": "db"}}  # fmt: skip
+        whole = {
+            "target": target | spec.pop("target", {}),
+            "artifact": {"configMapRef": {"name": text}},
+        }
+        document = {"apiVersion": API_VERSION, "kind": MIGRATION, "metadata": {"name": name}}
+        self.kubectl("create", "--filename=-", stdin=json.dumps(document | {"spec": whole | spec}))
+
+    def plan(self) -> str:
+        """Wait for a plan that waits for its approval; its fingerprint."""
+        self.told("ChangesPending")
+        until(lambda: not self.claim(), "the end of the reading")
+        fingerprint: str = self.status()["lastPlan"]["fingerprint"]
+        return fingerprint
+
+    def approve(self, fingerprint: str) -> None:
+        """A person's approval, as kubectl creates it: who it is, admission says."""
+        answer = self.api.call("GET", resources(PLAN, self.namespace, plan_name(fingerprint)))
+        assert answer.status == 200, answer.message
+        plan = parse_plan(answer.document)
+        made = approval_document(self.namespace, f"yes-{plan.uid}", plan, Approver("stamped"))
+        del made["spec"]["approver"]
+        self.kubectl("create", "--filename=-", stdin=json.dumps(made))
+
+    def revisions(self) -> list[tuple[Any, ...]]:
+        """What the database accounts for, in the order in which it was run."""
+        return self.database.rows(
+            "SELECT version, kind, state, applied FROM ptahk.revisions ORDER BY ordinal"
+        )
+
+
 @contextmanager
 def bed(town: PodCluster, run: servers.Run, version: int) -> Iterator[Bed]:
     """A fresh namespace with a database and its Secret."""
@@ -196,7 +249,8 @@ def bed(town: PodCluster, run: servers.Run, version: int) -> Iterator[Bed]:
     made = Bed(town, create_namespace(town.plane), database, role)
     made.secret()
     yield made
-    made.api.call("DELETE", resources(SCHEMA, made.namespace))
+    for kind in (SCHEMA, MIGRATION):
+        made.api.call("DELETE", resources(kind, made.namespace))
     database.drop()
 
 

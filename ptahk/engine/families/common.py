@@ -31,6 +31,7 @@ from ptahk.wire.jobspec import FencedAttempt
 APPLY = "Apply"
 WORD_MAX = 256
 """Longest reason or field: a status is refused by its CRD with longer texts, and then stands."""
+DRIFT_ITEMS_KEPT = 100
 TRANSIENT = frozenset({"ConnectionLost", "ExecutorLost", "Stopped", "InternalError"})
 """Reasons of a read-only failure that the next attempt may not meet again."""
 FRESH_S = 120.0
@@ -383,3 +384,20 @@ def plan_documents(s: Snapshot, spec: PlanSpec, packed: bytes) -> tuple[dict[str
         bundle_document(s.namespace, name, PLAN_KEY, base64_text(packed), mine),
         plan_document(s.namespace, spec, mine),
     )
+
+
+def drift_kept(drift: Mapping[str, Any]) -> dict[str, Any]:
+    """Advisory, and bounded (C-10.1)."""
+    items = drift["items"]
+    kept = [
+        {key: cut(str(item[key]), 512) for key in ("category", "object", "severity", "detail")
+         if item.get(key) is not None}
+        for item in items[:DRIFT_ITEMS_KEPT]
+    ]  # fmt: skip
+    return {
+        "digest": drift["digest"],
+        "counts": dict(drift["counts"]),
+        "highest": drift["highest"],
+        "items": kept,
+        "itemsDropped": len(items) - len(kept),
+    }

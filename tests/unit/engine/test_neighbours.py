@@ -4,7 +4,7 @@ from typing import Any
 
 from ptahk.engine import driver
 from ptahk.engine.model.migration import MIGRATION
-from ptahk.engine.model.resource import SCHEMA
+from ptahk.engine.model.resource import API_VERSION, SCHEMA
 from ptahk.engine.ports import Key
 from ptahk.migrations.history import Row
 from tests.kit import fakesequence, toy
@@ -90,6 +90,31 @@ def test_a_resource_that_acts_alone_converges_and_watches() -> None:
     process.settle(patience_s=0)
     assert s.status().phase in ("Drifted", "Blocked"), "seen by the observation, then planned"
     assert [item.type for item in s.status().history][-2:] == ["Observe", "Plan"]
+
+
+def test_one_that_rests_shows_the_conflict_that_a_newcomer_of_the_other_family_brought() -> None:
+    """C-6.3: both are refused, and nobody has to want to run something for it to be seen."""
+    one = automatic("a", kind=MIGRATION, policy={"apply": "Always"})
+    one.process().settle(patience_s=0)
+    assert one.status().phase == "InSync"
+    spec = {"target": one.world.objects.get(one.key)["spec"]["target"],
+            "desired": {"inline": "a"}, "interval": "0"}  # fmt: skip
+    document = {
+        "apiVersion": API_VERSION, "kind": SCHEMA, "spec": spec,
+        "metadata": {"namespace": one.key.namespace, "name": "newcomer"},
+    }  # fmt: skip
+    one.world.objects.create(document)
+    two = Scenario(one.world, one.database, Key(SCHEMA, one.key.namespace, "newcomer"), one.auditor)
+    for s in (two, one):
+        s.process().settle(patience_s=0)
+        assert s.status().phase == "Blocked"
+        assert s.status().conditions[0].reason == "RealmConflict"
+    two.edit(**SHARED)
+    one.process().settle(patience_s=0)
+    assert one.status().phase == "Blocked", "one that shares is not enough"
+    one.edit(**SHARED)
+    one.process().settle(patience_s=0)
+    assert one.status().phase == "InSync"
 
 
 def test_without_an_approval_it_waits_and_then_goes_on() -> None:

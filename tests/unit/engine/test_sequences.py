@@ -17,6 +17,7 @@ from ptahk.engine.model.outcome import (
     Succeeded,
     Unknown,
 )
+from ptahk.migrations.history import Row
 from tests.kit.fakedb import Died
 from tests.kit.scenario import Scenario, applied, command, planned, scenario
 
@@ -214,3 +215,61 @@ def test_an_executor_that_dies_at_any_step(number: int, lands: bool) -> None:
     status = s.status()
     assert (status.unresolved_run, status.phase, s.holder()) == (None, "InSync", None)
     assert {row.state for row in s.database.revisions.values()} == {"applied"}
+
+
+def watching() -> Scenario:
+    """A migration that acts by itself, and is in sync."""
+    s = scenario(
+        "a", "b", kind=MIGRATION, automatic=True, certain=False, policy={"apply": "Always"}
+    )
+    s.process().settle(patience_s=0)
+    assert s.status().phase == "InSync"
+    return s
+
+
+def interval(s: Scenario) -> None:
+    s.world.clock.advance(700)
+    s.process().settle(patience_s=0)
+
+
+def test_the_interval_finds_drift_and_sees_it_go() -> None:
+    s = watching()
+    s.database.live.append("by hand")
+    before = len(s.status().history)
+    interval(s)
+    status = s.status()
+    assert [entry.type for entry in status.history[before:]] == ["History"], "one Job an interval"
+    assert (status.phase, status.conditions[0].reason) == ("Drifted", "DriftFound")
+    s.ask("plan")
+    s.process().settle(patience_s=0)
+    assert s.status().phase == "Drifted", "a reading that did not look has not seen it go"
+    s.database.live.remove("by hand")
+    interval(s)
+    assert s.status().phase == "InSync"
+
+
+def test_what_cannot_be_replayed_is_told_and_is_neither_drift_nor_its_absence() -> None:
+    s = watching()
+    s.database.revisions["other", "1"] = Row("1", "executed", "applied", 1, "1_x.sql")
+    s.database.live.append("by hand")
+    interval(s)
+    status = s.status()
+    assert status.phase == "InSync"
+    assert "drift is not known (ReplayImpossible: other streams" in status.conditions[0].message
+    s.ask("observe")
+    s.process().settle(patience_s=0)
+    assert s.answer().exit_code == 0, "the history was read; a command looks at what it left"
+    assert "drift is not known" in s.status().conditions[0].message
+
+
+def test_drift_is_forgotten_when_files_ran() -> None:
+    s = watching()
+    s.database.live.append("by hand")
+    interval(s)
+    s.declare("a", "b", "c")
+    s.process().settle(patience_s=0)
+    assert s.database.live == ["a", "b", "by hand", "c"]
+    seen = s.status().last_observation
+    assert seen is not None and "drift" not in seen
+    interval(s)
+    assert s.status().phase == "Drifted"

@@ -121,6 +121,25 @@ def test_a_checkpoint_stands_for_the_files_up_to_it_on_an_empty_database() -> No
     assert [each.file for each in used.pending] == ["1_a.sql", "2_b.sql", "3_d.sql"]
 
 
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_checkpoint_that_ran_is_held_against_its_own_row(beside: bool) -> None:
+    files = [
+        SourceFile("1_a.sql", "SELECT 1;"), SourceFile("2_c.checkpoint.sql", "SELECT 12;"),
+        SourceFile("3_d.sql", "SELECT 3;"),
+    ]  # fmt: skip
+    files += [SourceFile("2_b.sql", "SELECT 2;")] if beside else []
+    directory = reading.read(files, engine="postgresql").required()
+    ran = next(each for each in directory.migrations if each.kind == "checkpoint")
+    rows = [
+        Row("2", "executed", "applied", 1, ran.file, ran.checksum, ran.token_digest),
+        Row("1", "covered", "applied", 2, "1_a.sql", directory.versioned[0].checksum),
+    ]
+    assert pending(judged(directory, rows)) == ["3"]
+    edited = dataclasses.replace(rows[0], checksum="sha256:old", token_digest="sha256:old")
+    found = judged(directory, [edited, rows[1]])
+    assert (found.verdict, found.findings[0].file) == ("modified", "2_c.checkpoint.sql")
+
+
 def test_a_repeatable_runs_against_its_last_row() -> None:
     files = [SourceFile("V1__a.sql", "SELECT 1;"), SourceFile("R__v.sql", "SELECT 'v2';")]
     directory = reading.read(files, engine="postgresql").required()

@@ -56,6 +56,14 @@ def test_a_config_map_wakes_who_reads_it_now() -> None:
     assert wakes.of(Key("ConfigMap", "apps", "other"), None) == (ONE,)
 
 
+def test_a_migration_is_woken_by_the_config_map_of_its_directory() -> None:
+    kinds = ("PtahSchema", "PtahMigration")
+    wakes, key = Wakes(kinds), Key("PtahMigration", "apps", "one")
+    spec = {"artifact": {"configMapRef": {"name": "files"}}}
+    wakes.resource(key, {"metadata": {"namespace": "apps", "name": "one"}, "spec": spec})
+    assert wakes.of(Key("ConfigMap", "apps", "files"), None) == (key,)
+
+
 def test_what_makes_no_sense_wakes_nobody() -> None:
     wakes = Wakes(WAKES)
     odd: list[Any] = [None, "x", {"desired": 1}, {"desired": {"configMapRef": []}},

@@ -40,6 +40,7 @@ def sequence_of(inputs: Mapping[str, Any]) -> SequenceJob:
         change=inputs.get("change") or {},
         sequence_digest=inputs.get("sequence"),
         history_fingerprint=inputs.get("history"),
+        replay="drift" if inputs.get("drift") is True else "",
     )
 
 

@@ -41,16 +41,41 @@ def _applied(entry: HistoryEntry) -> Summary | None:
     return Summary("Failed", False, settled.reason, text, "Correct the cause, then plan again.")
 
 
+_UNDO = "See what differs with ptahk observe; undo it, or make it a migration."
+
+
+def _drifted(seen: Mapping[str, Any]) -> str | None:
+    """How far the live schema is from what the applied files give."""
+    drift = seen.get("drift")
+    if drift is None or drift["highest"] is None:
+        return None
+    count = sum(drift["counts"].values())
+    return f"{count} differences from what the applied files give, the highest {drift['highest']}"
+
+
+def _unlooked(seen: Mapping[str, Any]) -> str:
+    """Nobody may take a drift check that could not be made for one that found nothing."""
+    refused = seen.get("driftRefused")
+    if refused is None:
+        return ""
+    return f"; drift is not known ({refused['reason']}: {refused['message']})"
+
+
 def _verdict(status: Status, spec: CommonSpec, seen: Mapping[str, Any]) -> Summary:
     message, step = str(seen["message"]), str(seen["nextStep"])
     if seen["reason"] is not None:
         return Summary("Blocked", False, str(seen["reason"]), message, step)
+    drifted = _drifted(seen)
     if seen["verdict"] != "pending" and not seen["pending"]:
-        return Summary("InSync", True, "Converged", message)
+        if drifted is not None:
+            return Summary("Drifted", False, "DriftFound", drifted, _UNDO)
+        return Summary("InSync", True, "Converged", message + _unlooked(seen))
     plan = status.last_plan
     text = message
     if plan is not None and plan["statements"]:
         text = f"plan {plan['fingerprint']} with {plan['files']} files is pending"
+    if drifted is not None:
+        text = f"{text}; beside it {drifted}"
     if spec.apply_policy == "Never":
         return Summary("Drifted", False, "ApplyNever", text, "policy.apply is Never.")
     return Summary(

@@ -57,6 +57,8 @@ def _history(claim: Claim, payload: Mapping[str, Any], s: Snapshot) -> Reading:
     if failure is not None:
         return dataclasses.replace(failure, changes=changes)
     if changes.last_plan is None or not changes.last_plan["statements"]:
+        if (result.get("drift") or {}).get("highest") is not None:
+            return Reading(Succeeded("DriftFound", "nothing is pending"), changes)
         return Reading(Succeeded("Converged", "nothing is pending"), changes)
     database = ledger.database_of(result, s.now, claim.request)
     refusal = None if database is None else common.ledger_refusal(s, database)
@@ -92,6 +94,7 @@ def learned(
         "findings": [_finding(item) for item in history["findings"][:FINDINGS_KEPT]],
         "findingsDropped": max(0, len(history["findings"]) - FINDINGS_KEPT),
     }
+    seen |= _drift(result, s.status.last_observation, str(history["fingerprint"]), seen["time"])
     run = _unresolved(claim, result, s, history["unsettled"])
     word = run is None and seen["reason"] == "NothingToRecord" and _acknowledges(s, inputs)
     if word:
@@ -110,6 +113,23 @@ def learned(
     return dataclasses.replace(
         changes, last_plan=evidence, publish=publish, plan=evidence["fingerprint"]
     )
+
+
+def _drift(
+    result: Mapping[str, Any], before: Mapping[str, Any] | None, fingerprint: str, now: str
+) -> dict[str, Any]:
+    """What is known of drift: what this reading found, else what an earlier one did of the same
+    history. It stays until it is looked at again, or files ran."""
+    if result.get("drift") is not None:
+        return {"drift": common.drift_kept(result["drift"]), "driftTime": now}
+    refused = result.get("driftRefused")
+    if refused is not None:
+        kept = {key: cut(str(refused[key]), 1024) for key in ("reason", "message")}
+        return {"driftRefused": kept, "driftTime": now}
+    if before is None or before.get("fingerprint") != fingerprint:
+        return {}
+    known = ("drift", "driftRefused", "driftTime")
+    return {key: before[key] for key in known if key in before}
 
 
 def _view(inputs: Mapping[str, Any]) -> dict[str, Any]:

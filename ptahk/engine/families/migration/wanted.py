@@ -57,7 +57,9 @@ def _requested(s: Snapshot, request: Request) -> Proposal | Refusal:
     if request.type in ("observe", "plan"):
         if s.source is None:
             return _no_source(s)
-        inputs = history_inputs(s, preflight=False, change=request.change or {})
+        inputs = history_inputs(
+            s, preflight=False, change=request.change or {}, drift=request.type == "observe"
+        )
         return Proposal(HISTORY, inputs, request.id, answers=True)
     if request.type != "apply":
         return Refusal("InvalidRequest", f"a migration knows no {request.type}", "request")
@@ -96,7 +98,7 @@ def _automatic(s: Snapshot) -> Proposal | Refusal | Later | None:
         return Proposal(APPLY, apply_inputs(s, s.plan))
     due = _reading_due(s, seen)
     if due is not None and s.now >= due:
-        return Proposal(HISTORY, inputs)
+        return Proposal(HISTORY, history_inputs(s, preflight=False, change={}, drift=True))
     retry = common.retry_at(s, s.plan) if applicable and s.plan is not None else None
     moments = [moment for moment in (due, retry) if moment is not None and moment > s.now]
     return Later(min(moments)) if moments else None
@@ -133,9 +135,17 @@ def _common(s: Snapshot) -> dict[str, Any]:
     }
 
 
-def history_inputs(s: Snapshot, *, preflight: bool, change: Mapping[str, str]) -> dict[str, Any]:
-    """A preflight reads the database and its ledger only: it looks at no file."""
+def history_inputs(
+    s: Snapshot, *, preflight: bool, change: Mapping[str, str], drift: bool = False
+) -> dict[str, Any]:
+    """A preflight reads the database and its ledger only: it looks at no file.
+
+    :param drift: the applied files are run again in scratch, to be compared with the database:
+        once an interval, and whenever somebody observes.
+    """
     inputs = _common(s) | {"preflight": preflight, "change": dict(change), "source": None}
+    if drift:
+        inputs["drift"] = True
     if not preflight:
         assert s.source is not None
         reference = s.source.reference
@@ -178,7 +188,9 @@ def inputs(operation: str, s: Snapshot, claim: Claim) -> Mapping[str, Any] | Non
         preflight = claim.inputs.get("preflight") is True
         if s.source is None and not preflight:
             return None
-        return history_inputs(s, preflight=preflight, change=claim.inputs.get("change") or {})
+        change = claim.inputs.get("change") or {}
+        drift = claim.inputs.get("drift") is True
+        return history_inputs(s, preflight=preflight, change=change, drift=drift)
     return None if s.plan is None or s.source is None else apply_inputs(s, s.plan)
 
 

@@ -24,7 +24,6 @@ from ptahk.wire import digest
 from ptahk.wire.binding import PlanBinding, PolicyBinding
 from ptahk.wire.jobspec import PROTOCOL_VERSION
 
-DRIFT_ITEMS_KEPT = 100
 DECLARATION_KEY = "declaration.sql.gz"
 
 
@@ -59,30 +58,13 @@ def _observe(claim: Claim, result: Mapping[str, Any], s: Snapshot) -> Reading:
         "scopeFingerprint": result.get("scopeFingerprint"),
     }
     if drift is not None:
-        seen["drift"] = _drift(drift)
+        seen["drift"] = common.drift_kept(drift)
     publish: tuple[dict[str, Any], ...] = ()
     if claim.inputs.get("declaration") is True:
         publish = (_declaration(result["declaration"], seen, s),)
     found = drift is not None and sum(drift["counts"].values()) > 0
     outcome = Succeeded("DriftFound" if found else "Succeeded")
     return Reading(outcome, Changes(last_observation=seen, publish=publish))
-
-
-def _drift(drift: Mapping[str, Any]) -> dict[str, Any]:
-    """Advisory, and bounded (C-10.1)."""
-    items = drift["items"]
-    kept = [
-        {key: cut(str(item[key]), 512) for key in ("category", "object", "severity", "detail")
-         if item.get(key) is not None}
-        for item in items[:DRIFT_ITEMS_KEPT]
-    ]  # fmt: skip
-    return {
-        "digest": drift["digest"],
-        "counts": dict(drift["counts"]),
-        "highest": drift["highest"],
-        "items": kept,
-        "itemsDropped": len(items) - len(kept),
-    }
 
 
 def _declaration(text: str, seen: dict[str, Any], s: Snapshot) -> dict[str, Any]:

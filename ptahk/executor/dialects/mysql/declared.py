@@ -7,7 +7,8 @@ that is somebody's. What is refused here is refused before it is sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from ptahk.executor.dialects.mysql.lexer import Statement, Token, syntax_error
 from ptahk.executor.dialects.mysql.names import Mention, mentions
 from ptahk.executor.dialects.mysql.quote import ident
 from ptahk.migrations.lexing.named import DATABASE, OBJECTS, name_after, name_at, object_at
+from ptahk.migrations.words import objections
 
 _DATA: Final = frozenset(
     {"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "TRUNCATE", "CALL", "DO", "WITH"}
@@ -91,7 +93,8 @@ class Reader:
         self.begun = True
         return self._rewrite(statement, what, place or 0)
 
-    def _same(self, name: str) -> bool:
+    def is_own(self, name: str) -> bool:
+        """Whether this is a name of the declaration's own database."""
         mine = {self.own, self.target} - {""}
         return name in mine or (self.fold and name.lower() in {each.lower() for each in mine})
 
@@ -102,7 +105,7 @@ class Reader:
         self._name_own(statement, names[0])
 
     def _name_own(self, statement: Statement, name: str) -> None:
-        if self._same(name):
+        if self.is_own(name):
             if name != self.target:
                 self.own = name
             return
@@ -147,6 +150,13 @@ class Reader:
         if any(token.key == "SONAME" for token in statement.tokens):
             raise _refuse(statement, "a loadable function reaches beyond one database")
 
+    def elsewhere(self, statement: Statement, what: str = "") -> Prepared:
+        """A statement that defines nothing lasting, with its own database's name rewritten."""
+        edits: list[tuple[int, int, str]] = []
+        for mention in mentions(statement.tokens, what):
+            edits += self._qualifier(statement, mention)
+        return Prepared(statement, _edit(statement, edits), "", "")
+
     def _rewrite(self, statement: Statement, what: str, place: int) -> Prepared:
         edits: list[tuple[int, int, str]] = []
         for mention in mentions(statement.tokens, what):
@@ -165,7 +175,7 @@ class Reader:
 
     def _qualifier(self, statement: Statement, mention: Mention) -> list[tuple[int, int, str]]:
         token = mention.qualifier
-        if self._same(token.called):
+        if self.is_own(token.called):
             return [(token.at, token.end, ident(self.scratch))]
         if mention.certain:
             line = statement.line_of_token(token)
@@ -177,6 +187,43 @@ class Reader:
                 " the declaration's own database may be named",
             )
         return []
+
+
+_SENT: Final = frozenset(
+    {"INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT", "WITH", "VALUES", "CALL", "DO", "TRUNCATE",
+     "SET", "START", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "LOCK", "UNLOCK"}
+)  # fmt: skip
+_UNSEEN: Final = frozenset({"PREPARE", "EXECUTE", "OUTFILE", "DUMPFILE", "LOAD_FILE"})
+"""What stands behind these is not in the text, or is a file of the server's."""
+
+
+def replayed(reader: Reader, statement: Statement, others: Collection[str]) -> Prepared | None:
+    """A migration's statement as it is sent when its file is run again in scratch; None: it is
+    left out.
+
+    :param others: the databases of the server, but for the scratch one.
+    :raises UsageError: it reaches, or may reach, beyond the scratch database.
+    """
+    head = statement.words(1)[0]
+    for objection in objections(statement, False):
+        if objection.number != "MG406":  # those are about the session alone
+            raise _refuse(statement, objection.message)
+    _refuse_others(reader, statement, others)
+    if head in ("ANALYZE", "OPTIMIZE"):
+        return None
+    temporary = any(token.key == "TEMPORARY" for token in statement.tokens[1:4])
+    if head in _SENT or (temporary and head in ("CREATE", "DROP")):
+        return reader.elsewhere(statement, "TABLE" if temporary else "")
+    return reader.prepare(statement)
+
+
+def _refuse_others(reader: Reader, statement: Statement, others: Collection[str]) -> None:
+    names = {name.lower() for name in others if not reader.is_own(name)}
+    for token, dot in itertools.pairwise(statement.tokens):
+        if token.kind == "word" and token.key in _UNSEEN:
+            raise _refuse(statement, f"{token.key}: what it runs or reads is not in its text")
+        if token.is_name and dot.key == "." and token.called.lower() in names:
+            raise _refuse(statement, f"{token.called} is another database")
 
 
 def _refuse(statement: Statement, message: str) -> UsageError:

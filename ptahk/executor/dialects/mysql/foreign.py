@@ -107,6 +107,15 @@ def adopt(
         beside()
 
 
+def table_of(session: Session, stream: str) -> tuple[str, str] | None:
+    """Database and name of the table that a stream's history was imported from."""
+    if not revisions.present(session, revisionsql.MYSQL_FOREIGN_TABLE):
+        return None
+    own = custody.name(session, revisionsql.MYSQL_FOREIGN_TABLE)
+    kept = session.query(f"SELECT table_schema, table_name FROM {own} WHERE stream = %s", (stream,))
+    return (str(kept[0][0]), str(kept[0][1])) if kept else None
+
+
 def watched(session: Session, stream: str) -> tuple[str, bool] | None:
     """Digest of the table that a stream's history was imported from, and whether it has moved.
 

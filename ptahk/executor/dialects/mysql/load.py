@@ -84,7 +84,7 @@ def load(
         while (each := following) is not None:
             check()
             following = _send(begun, each, statements)
-            _note(loaded, each)
+            note(loaded, each)
     finally:
         _put_back(run, kept, _settings(query))
     if reader.data:
@@ -122,7 +122,8 @@ def _send(begun: Begun, prepared: Prepared, others: Iterator[Prepared]) -> Prepa
         raise SourceError(prepared.source, message, code) from None
 
 
-def _note(loaded: Loaded, prepared: Prepared) -> None:
+def note(loaded: Loaded, prepared: Prepared) -> None:
+    """Keep what a statement that was sent says of its object."""
     loaded.statements += 1
     if not prepared.kind:
         return

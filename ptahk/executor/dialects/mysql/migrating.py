@@ -381,7 +381,7 @@ class _File:
         with contextlib.suppress(pymysql.MySQLError):  # what can be put back, is
             self.baseline.restore()
         text = text_of(error)
-        line, column = _place(statement, text)
+        line, column = place_of(statement, text)
         code = str(code_of(error)) if isinstance(error, pymysql.MySQLError) else None
         failure = Failure(text, code, self.current, line)
         if state != "unknown" and self.marked:
@@ -408,7 +408,7 @@ class _File:
         return False
 
 
-def _place(statement: Statement, message: str) -> tuple[int, int]:
+def place_of(statement: Statement, message: str) -> tuple[int, int]:
     """Line and column in the file; the server tells lines of a statement, of a syntax error."""
     found = _LINE.search(message)
     if found is None or found[1] == "1":

@@ -25,7 +25,7 @@ from ptahk.executor.publishing import (
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
+class Sides:
     """What one plan was made from, but for the facts."""
 
     policy: Policy
@@ -52,12 +52,12 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
         seen = bench.live()
         live, wanted = seen.catalog, declared.catalog
         policy = planning_policy(spec.policy, spec.active_deadline_seconds)
-        sides = _sides(bench, live, wanted, policy)
-        first = _plan(bench, live, wanted, sides)
+        basis = sides(bench, live, wanted, policy)
+        first = planned(bench, live, wanted, basis)
         publish([session.database], declared.notes, first, bench.timings, out)
         if first.refusals and not first.statements:
             raise refusal(first.refusals)
-        second = _plan(bench, bench.live(live).catalog, declared.again(), sides)
+        second = planned(bench, bench.live(live).catalog, declared.again(), basis)
         publish_bytes(same_bytes(first, second), out)
         setup = ledger.require(session) if first.statements and not for_proof else []
         out["summary"]["setup"] = setup
@@ -73,18 +73,19 @@ def plan(bench: Bench, files: Files, out: dict[str, Any], *, for_proof: bool = F
             insync.keep(bench, files, declared, seen, first)
 
 
-def _plan(bench: Bench, live: Catalog, wanted: Catalog, sides: _Sides) -> PlanResult:
+def planned(bench: Bench, live: Catalog, wanted: Catalog, basis: Sides) -> PlanResult:
+    """One plan."""
     with bench.timed("plan"):
-        return planner.plan(live, wanted, sides.policy, sides.sizes, sides.ways)
+        return planner.plan(live, wanted, basis.policy, basis.sizes, basis.ways)
 
 
-def _sides(bench: Bench, live: Catalog, wanted: Catalog, policy: Policy) -> _Sides:
+def sides(bench: Bench, live: Catalog, wanted: Catalog, policy: Policy) -> Sides:
     """Sizes, and how the server would carry out each ALTER TABLE; nothing where nothing differs."""
     if planner.nothing_to_do(live, wanted, policy):
-        return _Sides(policy, {}, {})
+        return Sides(policy, {}, {})
     sizes = bench.sizes()
     made = planner.plan(live, wanted, policy, sizes)
-    return _Sides(policy, _ways(bench, live, made.steps), sizes)
+    return Sides(policy, _ways(bench, live, made.steps), sizes)
 
 
 def _ways(bench: Bench, live: Catalog, steps: Sequence[Step]) -> Mapping[str, str]:
@@ -112,8 +113,8 @@ def observe(bench: Bench, files: Files | None, out: dict[str, Any]) -> None:
         with desired(bench, files) as declared:
             live = bench.live().catalog
             policy = planning_policy(spec.policy, spec.active_deadline_seconds)
-            sides = _sides(bench, live, declared.catalog, policy)
-            out["drift"] = drift_document(_plan(bench, live, declared.catalog, sides))
+            basis = sides(bench, live, declared.catalog, policy)
+            out["drift"] = drift_document(planned(bench, live, declared.catalog, basis))
     out["observedFingerprint"] = out["scopeFingerprint"] = fingerprint(live)
     if spec.declaration:
         out["declaration"] = declaration(live)

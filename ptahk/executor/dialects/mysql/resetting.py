@@ -39,10 +39,12 @@ class Baseline:
     """What a session is before each file.
 
     :param foreign_key_checks: ``session.foreignKeyChecks``.
+    :param database: where the files run; "": in the session's own.
     """
 
-    def __init__(self, session: Session, foreign_key_checks: bool) -> None:
+    def __init__(self, session: Session, foreign_key_checks: bool, database: str = "") -> None:
         self.session = session
+        self.database = database or session.database
         session.run(f"SET SESSION foreign_key_checks = {int(foreign_key_checks)}")
         self._used: list[Statement] = []
         self._variables = self._read()
@@ -71,8 +73,8 @@ class Baseline:
         for text in effects.leftovers(used):
             with contextlib.suppress(pymysql.MySQLError):  # it may not have come that far
                 session.run(text)
-        if session.query("SELECT DATABASE()")[0][0] != session.database:
-            session.run(f"USE {ident(session.database)}")
+        if session.query("SELECT DATABASE()")[0][0] != self.database:
+            session.run(f"USE {ident(self.database)}")
         if self._current_role() != self._role:
             role = self._role
             named = ident(role) if session.identity.mariadb and role != "NONE" else role

@@ -152,6 +152,17 @@ def any_stream(session: Session) -> bool:
     return present(session) and bool(session.query(f"SELECT 1 FROM {_table(session)} LIMIT 1"))
 
 
+def other_streams(session: Session, stream: str) -> list[str]:
+    """Names of the other streams that have a row, the first few."""
+    if not present(session):
+        return []
+    found = session.query(
+        f"SELECT DISTINCT stream FROM {_table(session)} WHERE stream <> %s ORDER BY stream LIMIT 5",
+        (stream,),
+    )
+    return [str(name) for (name,) in found]
+
+
 def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]]) -> None:
     """Write rows that stand for files that are not run now, within the transaction that is open.
 

@@ -14,7 +14,15 @@ from ptahk.executor.attempt import result_digest
 from ptahk.executor.dialects.mysql import foreign, ledger, marking, migrating, revisions
 from ptahk.executor.dialects.mysql.applying import begin, record_failure
 from ptahk.executor.dialects.mysql.foreign import find, watched
-from ptahk.executor.dialects.mysql.revisions import any_stream, entries, mend, require, rows
+from ptahk.executor.dialects.mysql.foreign import table_of as foreign_table
+from ptahk.executor.dialects.mysql.revisions import (
+    any_stream,
+    entries,
+    mend,
+    other_streams,
+    require,
+    rows,
+)
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.filerun import Run, attempt_of
 from ptahk.migrations.foreign.tables import Content
@@ -22,7 +30,10 @@ from ptahk.migrations.model import Migration
 from ptahk.wire import ledgersql, revisionsql
 from ptahk.wire.jobspec import JobSpec
 
-__all__ = ["any_stream", "entries", "find", "mend", "record_failure", "require", "rows", "watched"]
+__all__ = [
+    "any_stream", "entries", "find", "foreign_table", "mend", "other_streams", "record_failure",
+    "require", "rows", "watched",
+]  # fmt: skip
 
 _OWN: Final = (*ledgersql.MYSQL_TABLES, *revisionsql.MYSQL_TABLES)
 _OCCUPIED: Final = (
@@ -122,3 +133,19 @@ def row_of(session: Session, spec: JobSpec) -> Any:
     with contextlib.suppress(PtahkError, pymysql.MySQLError):
         return ledger.row_of(session, spec.operation_id)
     return None
+
+
+def drift(bench: Any, migrations: Sequence[Migration]) -> dict[str, Any]:
+    """How the live schema differs from what these files give, run again in scratch."""
+    from ptahk.executor.dialects.mysql import replaying
+
+    return replaying.drift(bench, migrations)
+
+
+def compare(
+    bench: Any, one: Sequence[Migration], other: Sequence[Migration]
+) -> dict[str, Any] | None:
+    """How what the others give differs from what the first give; None: there are no others."""
+    from ptahk.executor.dialects.mysql import replaying
+
+    return replaying.compare(bench, one, other)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from ptahk.errors import UsageError
 from ptahk.executor.dialects.postgres.lexer import Statement, Token, syntax_error
+from ptahk.migrations.words import objections
 
 Verdict = Literal["run", "skip", "data"]
 
@@ -125,6 +126,39 @@ class Reader:
         if name in ("TRANSACTION", "CONSTRAINTS", "CHARACTERISTICS"):
             return "skip"
         return "run" if name in _SETTINGS_RUN else "skip"
+
+
+_NOT_REPLAYED: Final = frozenset({"LOAD", "IMPORT", "REASSIGN", "CHECKPOINT"})
+
+
+def replayed(statement: Statement) -> bool:
+    """Whether a migration's statement is sent when its file is run again in scratch: one that
+    would change rows is, and so is a query.
+
+    :raises UsageError: it reaches beyond one database.
+    """
+    head = statement.words(1)[0]
+    for objection in objections(statement, True):
+        if objection.number != "MG406":  # those are about the session alone
+            raise refused(statement, objection.message)
+    if head in _NOT_REPLAYED:
+        raise refused(statement, f"{head}: {_REFUSED[head]}")
+    _refuse_reach(statement)
+    if head in ("CREATE", "ALTER", "DROP", "COMMENT", "GRANT", "REVOKE", "DO", "SECURITY"):
+        return Reader().verdict(statement) == "run"
+    return True
+
+
+def _refuse_reach(statement: Statement) -> None:
+    """A call that acts on the server, or another role's rights, at whatever place."""
+    _refuse_powers(statement)
+    keys = statement.words(3)
+    if keys[0] == "SET" and {"ROLE", "AUTHORIZATION"} & set(keys[1:]):
+        raise refused(statement, "it changes the session's role")
+    for token in statement.tokens:
+        name = token.key.lower() if token.kind in ("word", "name") else ""
+        if name.startswith(_POWERS):
+            raise refused(statement, f"{name} would act on the server when this is replayed")
 
 
 def refused(statement: Statement, message: str) -> UsageError:

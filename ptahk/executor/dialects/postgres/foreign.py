@@ -94,6 +94,16 @@ def adopt(
         beside()
 
 
+def table_of(session: Session, stream: str) -> tuple[str, str] | None:
+    """Schema and name of the table that a stream's history was imported from."""
+    if not revisions.present(session, _KEPT):
+        return None
+    kept = session.query(
+        "SELECT table_schema, table_name FROM ptahk.foreign_history WHERE stream = %s", (stream,)
+    )
+    return (str(kept[0][0]), str(kept[0][1])) if kept else None
+
+
 def watched(session: Session, stream: str) -> tuple[str, bool] | None:
     """Digest of the table that a stream's history was imported from, and whether it has moved.
 

@@ -64,6 +64,11 @@ class Bench:
         """Where scratch databases are made. :raises ScratchUnavailable: nowhere."""
         return workshop(self.session, self.url, self.dev_url, self.spec)
 
+    @property
+    def search_path(self) -> str:
+        """The target's own, by which bare names resolve."""
+        return self.session.search_path
+
     def scope(self, schemas: Sequence[str]) -> Scope:
         """The schemas given and those of the policy (C-10.6)."""
         names = tuple(sorted({*schemas, *self.spec.policy.schemas}))
@@ -160,12 +165,12 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
                 search_path=bench.session.search_path,
                 create_roles=shop.is_dev,
             )
-        _restore_settings(scratch)
+        restore_settings(scratch)
         schemas = scope_of(scratch.query)
         scope = bench.scope(schemas)
         with bench.timed("readScratch"):
             inspection = inspect(scratch, scope, bench.early.asked(scope))
-            first = _stated(scratch, inspection.catalog, loaded)
+            first = as_stated(scratch, inspection.catalog, loaded)
         if name:
             notes = {"schemas": list(schemas), "notes": loaded.notes, "asked": inspection.asked}
             writer = threading.Thread(
@@ -179,7 +184,7 @@ def desired(bench: Bench, files: Files) -> Iterator[Desired]:
                 catalog = inspection.again(scratch)
                 if catalog is inspection.catalog:
                     return first
-                return _stated(scratch, catalog, loaded)
+                return as_stated(scratch, catalog, loaded)
 
         yield Desired(first, scope, tuple(loaded.notes), again, inspection.asked, scratch)
 
@@ -193,13 +198,13 @@ def _timed_drop(bench: Bench, shop: Workshop) -> Iterator[Session]:
             stack.close()
 
 
-def _restore_settings(scratch: Session) -> None:
+def restore_settings(scratch: Session) -> None:
     """Read with our own settings whatever the declaration had set."""
     calls = ", ".join("set_config(%s, %s, false)" for _ in SETTINGS)
     scratch.query(f"SELECT {calls}", [text for pair in SETTINGS for text in pair])
 
 
-def _stated(scratch: Session, catalog: Catalog, loaded: Loaded) -> Catalog:
+def as_stated(scratch: Session, catalog: Catalog, loaded: Loaded) -> Catalog:
     """The facts with what the declaration states of owners and privileges (C-10.6)."""
     found = stated.resolve(loaded.mentions, catalog.objects, scratch.query)
     foreign = stated.resolve(loaded.foreign_owners, catalog.objects, scratch.query)

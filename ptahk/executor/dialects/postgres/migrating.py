@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
@@ -105,6 +106,46 @@ def reset(session: Session) -> None:
             session.query("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
 
 
+def copy(session: Session, statement: Statement) -> None:
+    """``COPY … FROM stdin`` with the rows that the lexer read.
+
+    :raises ConnectionLost: the session is gone.
+    :raises psycopg.Error: the server refused it.
+    """
+    assert statement.data is not None, "the lexer read its rows"
+    text: Any = statement.text  # psycopg's type asks for a literal
+    try:
+        with session.connection.cursor() as cursor, cursor.copy(text) as copying:
+            copying.write(statement.data)
+    except psycopg.OperationalError as error:
+        if session.lost:
+            raise ConnectionLost(f"the database session was lost: {error}") from error
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What the server said of a statement, and where in its file."""
+
+    message: str
+    line: int
+    column: int
+    code: str | None = None
+
+
+def explained(statement: Statement, error: psycopg.Error) -> Explained:
+    """The server's message with detail and hint, and the place that it names."""
+    diag = error.diag
+    line, column = statement.line, statement.column
+    if diag.statement_position:
+        line, column = statement.place_of(int(diag.statement_position))
+    more = [text for text in (diag.message_detail, diag.message_hint) if text]
+    message = (diag.message_primary or first_line(error)) + (
+        f" ({'; '.join(more)})" if more else ""
+    )
+    return Explained(message, line, column, error.sqlstate)
+
+
 class _File:
     def __init__(self, session: Session, migration: Migration, run_: Run, before: int) -> None:
         self.session = session
@@ -167,19 +208,7 @@ class _File:
         if statement.data is None:
             self.session.run(statement.text)
         else:
-            self._copy(statement)
-
-    def _copy(self, statement: Statement) -> None:
-        assert statement.data is not None, "the lexer read its rows"
-        connection = self.session.connection
-        text: Any = statement.text  # psycopg's type asks for a literal
-        try:
-            with connection.cursor() as cursor, cursor.copy(text) as copy:
-                copy.write(statement.data)
-        except psycopg.OperationalError as error:
-            if self.session.lost:
-                raise ConnectionLost(f"the database session was lost: {error}") from error
-            raise
+            copy(self.session, statement)
 
     def _whole(self) -> None:
         session, total = self.session, len(self.migration.statements)
@@ -255,21 +284,12 @@ class _File:
         commits = self.marked and words.may_commit_inside(statement)
         if commits or isinstance(error, EndedTransaction):
             state = "unknown"
-        line, column = statement.line, statement.column
-        code = None
-        message = str(error)
+        said = Explained(str(error), statement.line, statement.column)
         if isinstance(error, psycopg.Error):
-            diag = error.diag
-            if diag.statement_position:
-                line, column = statement.place_of(int(diag.statement_position))
-            more = [text for text in (diag.message_detail, diag.message_hint) if text]
-            message = (diag.message_primary or first_line(error)) + (
-                f" ({'; '.join(more)})" if more else ""
-            )
-            code = error.sqlstate
-        failure = Failure(message, code, self.current, line)
+            said = explained(statement, error)
+        failure = Failure(said.message, said.code, self.current, said.line)
         self.session.settle(SETTLE_S)
         revisions.ended(self.session, self.attempt, self.migration, state, failure)
         return MigrationFailed(
-            self.migration, state, failure, f"{self.migration.file}:{line}:{column}"
+            self.migration, state, failure, f"{self.migration.file}:{said.line}:{said.column}"
         )

@@ -133,6 +133,17 @@ def any_stream(session: Session) -> bool:
     )
 
 
+def other_streams(session: Session, stream: str) -> list[str]:
+    """Names of the other streams that have a row, the first few."""
+    if not present(session):
+        return []
+    found = session.query(
+        "SELECT DISTINCT stream FROM ptahk.revisions WHERE stream <> %s ORDER BY stream LIMIT 5",
+        (stream,),
+    )
+    return [str(name) for (name,) in found]
+
+
 def record(session: Session, attempt: Attempt, given: Sequence[Mapping[str, Any]]) -> None:
     """Write rows that stand for files that are not run now, within the transaction that is open.
 

@@ -13,10 +13,12 @@ from ptahk.executor.attempt import result_digest
 from ptahk.executor.dialects.postgres import foreign, ledger, migrating, revisions
 from ptahk.executor.dialects.postgres.applying import begin, record_failure, refuse_read_only
 from ptahk.executor.dialects.postgres.foreign import find, watched
+from ptahk.executor.dialects.postgres.foreign import table_of as foreign_table
 from ptahk.executor.dialects.postgres.revisions import (
     any_stream,
     entries,
     mend,
+    other_streams,
     require,
     rows,
 )
@@ -26,7 +28,10 @@ from ptahk.migrations.foreign.tables import Content
 from ptahk.migrations.model import Migration
 from ptahk.wire.jobspec import JobSpec
 
-__all__ = ["any_stream", "entries", "find", "mend", "record_failure", "require", "rows", "watched"]
+__all__ = [
+    "any_stream", "entries", "find", "foreign_table", "mend", "other_streams", "record_failure",
+    "require", "rows", "watched",
+]  # fmt: skip
 
 _OCCUPIED: Final = """
 select exists (
@@ -136,3 +141,19 @@ def row_of(session: Session, spec: JobSpec) -> Any:
     with contextlib.suppress(PtahkError, psycopg.Error):
         return ledger.row_of(session, spec.operation_id)
     return None
+
+
+def drift(bench: Any, migrations: Sequence[Migration]) -> dict[str, Any]:
+    """How the live schema differs from what these files give, run again in scratch."""
+    from ptahk.executor.dialects.postgres import replaying
+
+    return replaying.drift(bench, migrations)
+
+
+def compare(
+    bench: Any, one: Sequence[Migration], other: Sequence[Migration]
+) -> dict[str, Any] | None:
+    """How what the others give differs from what the first give; None: there are no others."""
+    from ptahk.executor.dialects.postgres import replaying
+
+    return replaying.compare(bench, one, other)
