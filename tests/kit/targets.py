@@ -162,6 +162,21 @@ class Target:
             )
         return int(rows[0][0]) if rows else 0
 
+    def applying(self) -> list[tuple[Any, ...]]:
+        """The sessions of Applies on this database, by the server's own view."""
+        if self.engine == "postgresql":
+            return self.rows(
+                "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'ptahk/apply/%'"
+                " AND datname = current_database()"
+            )
+        return self.rows(
+            "SELECT t.processlist_id FROM performance_schema.threads t"
+            " JOIN performance_schema.session_connect_attrs a ON"
+            " a.processlist_id = t.processlist_id AND a.attr_name = 'program_name'"
+            " WHERE a.attr_value LIKE 'ptahk/apply/%'"
+            f" AND t.processlist_db = '{self.database.name}'"
+        )
+
     def kill(self, session: int) -> None:
         """End a session at the server."""
         if self.engine == "postgresql":
