@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from ptahk.executor.budget import DeadlineExceeded
 from ptahk.executor.planning.document import Statement, plan_bytes
 from tests.kit.operations import OTHER_REALM, REALM, Operator, children, operator
+from tests.kit.sessions import my_session, session
 from tests.kit.targets import TRANSACTIONAL_DDL, Target
 from tests.kit.waiting import until
 
@@ -37,6 +39,41 @@ def written(*statements: tuple[str, str, int, bool]) -> bytes:
             for number, (sql, named, group, inside) in enumerate(statements, start=1)
         ]
     )
+
+
+def test_a_declaration_that_does_not_load_is_refused_by_file_and_line(
+    target: Target, here: Operator
+) -> None:
+    """By the server's own message, and nothing is left of it."""
+    fine, twice = declared(target, "one"), declared(target, "one", "two", "one")
+    lines = twice.replace(";", ";\n")
+    for files, place, word in (
+        ([("one.sql", fine), ("two.sql", "\n\nCREATE TABLE x (id int,,);")], "two.sql:3", "syntax"),
+        ([("one.sql", fine), ("two.sql", fine)], "two.sql:1", "already exists"),
+        ([("schema.sql", lines)], "schema.sql:3", "already exists"),
+    ):
+        done = here.plan(files)
+        assert (done.exit_code, done.reason) == (2, "InvalidSource"), done.frame["error"]
+        assert done.frame["error"]["field"] == place
+        assert done.message.startswith(f"{place}: ") and word in done.message
+    assert not target.has_table("one")
+
+
+def test_rows_of_a_declaration_are_left_out_and_said_so(target: Target, here: Operator) -> None:
+    text = f"BEGIN;\n{declared(target, 'one')}\nINSERT INTO {target.table('one')} VALUES (1);"
+    done, _, _ = here.converge(f"{text}\nCOMMIT;")
+    (note,) = [each for each in done.result["summary"]["notes"] if "rows" in each]
+    assert "schema.sql:3" in note
+    assert target.rows(f"SELECT * FROM {target.table('one')}") in ([], ())
+
+
+def test_nothing_is_sent_without_time_left(target: Target) -> None:
+    opened: Any = session if target.engine == "postgresql" else my_session
+    with opened(target.url(), budget_s=60) as mine:
+        mine.check_still_mine()
+        mine.budget.shorten(0)
+        with pytest.raises(DeadlineExceeded):
+            mine.check_still_mine()
 
 
 def test_a_plan_is_applied_once_and_proven(target: Target, here: Operator) -> None:
