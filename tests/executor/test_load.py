@@ -86,14 +86,6 @@ def test_backslashes_without_standard_strings(one: Operator) -> None:
     assert one.plan(text.format(back, "'a\\n'")).reason is None
 
 
-def test_rows_are_left_out_and_said_so(one: Operator) -> None:
-    text = "BEGIN;\nCREATE TABLE public.a (id int);\nINSERT INTO public.a VALUES (1);\nCOMMIT;"
-    done = one.plan(text)
-    assert done.reason is None
-    (note,) = done.result["summary"]["notes"]
-    assert "schema.sql:3" in note
-
-
 def test_missing_roles_are_listed(one: Operator) -> None:
     text = (
         "CREATE TABLE public.a ();\nALTER TABLE public.a OWNER TO nobody_one;\n"

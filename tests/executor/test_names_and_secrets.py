@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from psycopg import sql
 
 from ptahk.wire.jobspec import CACHE_DIR, JobPolicy
-from tests.kit.databases import Database, unique
+from tests.kit.databases import Database
 from tests.kit.operations import Operator, children, operator
+from tests.kit.targets import Target
 from tests.kit.waiting import until
 
 SCHEMA = 'we"ird. s\n☃'
@@ -71,27 +71,13 @@ def test_any_name_is_planned_applied_and_found_again(one: Operator) -> None:
 
 
 @pytest.fixture
-def spelled(database: Database) -> Iterator[tuple[str, str]]:
-    """A role whose password is hard to spell, and its URL."""
-    name = unique("spelled")
-    with database.connect() as conn:
-        conn.execute(
-            sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(
-                sql.Identifier(name), sql.Literal(PASSWORD)
-            )
-        )
-        conn.execute(
-            sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(
-                sql.Identifier(database.name), sql.Identifier(name)
-            )
-        )
-    escaped = urllib.parse.quote(PASSWORD, safe="")
-    server = database.server
-    url = f"postgresql://{name}:{escaped}@{server.host}:{server.port}/{database.name}"
-    yield name, url
-    with database.connect() as conn:
-        conn.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name)))
-        conn.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+def spelled(target: Target) -> Iterator[tuple[str, str]]:
+    """An account whose password is hard to spell, and its URL."""
+    name = target.account(PASSWORD)
+    where = urllib.parse.urlsplit(target.url())
+    netloc = f"{name}:{urllib.parse.quote(PASSWORD, safe='')}@{where.hostname}:{where.port}"
+    yield name, where._replace(netloc=netloc).geturl()
+    target.forget(name)
 
 
 def spellings() -> set[bytes]:
@@ -102,32 +88,29 @@ def spellings() -> set[bytes]:
 
 
 def test_the_password_is_written_nowhere(
-    database: Database, spelled: tuple[str, str], tmp_path: Path
+    target: Target, spelled: tuple[str, str], tmp_path: Path
 ) -> None:
     name, url = spelled
-    text = "CREATE SCHEMA app; CREATE TABLE app.a (id int PRIMARY KEY{});"
+    text = f"CREATE TABLE {target.table('a')} (id int PRIMARY KEY@);"
     patient = JobPolicy(lock_timeout_seconds=60)
     seen: list[bytes] = []
-    cache = tmp_path / "cache"
-    with operator(url, tmp_path, environment={CACHE_DIR: str(cache)}, policy=patient) as theirs:
-        theirs.converge(text.format(""))
-        planned = theirs.plan(text.format(", n int"))
-        with database.connect() as blocker:
-            blocker.execute("BEGIN; LOCK TABLE app.a IN ACCESS SHARE MODE")
+    kept = {CACHE_DIR: str(tmp_path / "cache")}
+    with operator(
+        url, tmp_path, environment=kept, policy=patient, defaults=target.settings
+    ) as theirs:
+        theirs.converge(text.replace("@", ""))
+        planned = theirs.plan(text.replace("@", ", n int"))
+        with target.in_use("a"):
             started = theirs.start_apply(planned)
-            waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'app.a'::regclass"
-            until(lambda: database.rows(waiting), "the statement to wait for its lock")
+            waiter = until(target.waiting_lock_owner, "the statement to wait for the table")
             for pid in (started.process.pid, *children(started.process.pid)):
                 seen.append(Path(f"/proc/{pid}/cmdline").read_bytes())
-            activity = "SELECT a::text FROM pg_stat_activity a WHERE usename = %s"
-            seen += [row[0].encode() for row in database.rows(activity, name)]
-            database.rows(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", name
-            )
+            shown = target.activity(name)
+            assert shown
+            seen += [each.encode() for each in shown]
+            target.kill(waiter)
             done = [started.wait()]
-            blocker.execute("ROLLBACK")
-        with database.connect() as conn:
-            conn.execute(sql.SQL("ALTER ROLE {} NOLOGIN").format(sql.Identifier(name)))
+        target.lock_out(name)
         done.append(theirs.observe())
         done.append(theirs.plan("CREATE TABLE x (", url=url.replace("@", "x@")))
         done.append(theirs.plan("CREATE TABLE x (", url=url + "?passfile=%2Fx"))
@@ -141,8 +124,7 @@ def test_the_password_is_written_nowhere(
             seen += [repr(each.frame).encode(), str(each.frame).encode(), each.output]
             seen.append(repr(each.termination).encode())
     seen += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    seen.append(database.rows("SELECT coalesce(string_agg(a::text, ''), '') FROM ptahk.attempt a")[
-        0][0].encode())  # fmt: skip
+    seen.append(str(target.rows(f"SELECT * FROM {target.attempt}")).encode())
     assert len(seen) > 20
     for spelling in spellings():
         assert not [text[:200] for text in seen if spelling in text]

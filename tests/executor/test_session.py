@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ptahk.errors import Refused, Unreachable, UsageError
-from ptahk.executor.budget import DeadlineExceeded
 from ptahk.executor.dialects.postgres.session import (
     LOCK_KEY,
     LockHeld,
@@ -75,13 +74,6 @@ def test_settings_of_the_session(database: Database) -> None:
     assert rows["lock_timeout"] == "2000"
     assert rows["search_path"] in ("", '""')
     assert 50_000 < int(rows["statement_timeout"]) <= 60_000
-
-
-def test_nothing_is_sent_without_time_left(database: Database) -> None:
-    with session(database.url(), budget_s=5) as mine:
-        mine.budget._end = 0.0
-        with pytest.raises(DeadlineExceeded):
-            mine.check_still_mine()
 
 
 def test_two_statements_in_one_text_are_refused(database: Database) -> None:

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from psycopg import sql
+
 from ptahk.wire import digest
 from tests.kit import databases, mydatabases, myservers, servers
-from tests.kit.databases import Database
+from tests.kit.databases import Database, unique
 from tests.kit.mydatabases import MyDatabase
 
 TRANSACTIONAL_DDL: Final = "transactional-ddl"
@@ -161,6 +163,69 @@ class Target:
                 " AND waited.lock_status = 'PENDING'"
             )
         return int(rows[0][0]) if rows else 0
+
+    def applying(self) -> list[tuple[Any, ...]]:
+        """The sessions of Applies on this database, by the server's own view."""
+        if self.engine == "postgresql":
+            return self.rows(
+                "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'ptahk/apply/%'"
+                " AND datname = current_database()"
+            )
+        return self.rows(
+            "SELECT t.processlist_id FROM performance_schema.threads t"
+            " JOIN performance_schema.session_connect_attrs a ON"
+            " a.processlist_id = t.processlist_id AND a.attr_name = 'program_name'"
+            " WHERE a.attr_value LIKE 'ptahk/apply/%'"
+            f" AND t.processlist_db = '{self.database.name}'"
+        )
+
+    def account(self, password: str) -> str:
+        """An ordinary account with this password that may plan and apply here; its name."""
+        name = unique("spelled")[-32:]
+        if self.engine == "postgresql":
+            who, database = sql.Identifier(name), sql.Identifier(self.database.name)
+            with self.database.connect() as opened:
+                conn: Any = opened
+                for text in (
+                    sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(who, password),
+                    sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, who),
+                    sql.SQL("GRANT ALL ON SCHEMA public TO {}").format(who),
+                ):
+                    conn.execute(text)
+            return name
+        said = password.replace("\\", "\\\\").replace("'", "''")
+        self.run(
+            f"CREATE USER '{name}'@'%' IDENTIFIED BY '{said}'",
+            f"GRANT ALL ON `{self.database.name}`.* TO '{name}'@'%'",
+            f"GRANT ALL ON `ptahk\\_scratch\\_%`.* TO '{name}'@'%'",
+        )
+        return name
+
+    def lock_out(self, account: str) -> None:
+        """The account may not log in any more."""
+        if self.engine == "postgresql":
+            self.run(f"ALTER ROLE {account} NOLOGIN")
+        else:
+            self.run(f"ALTER USER '{account}'@'%' ACCOUNT LOCK")
+
+    def forget(self, account: str) -> None:
+        """Remove an account with what it owns."""
+        if self.engine == "postgresql":
+            self.run(f"DROP OWNED BY {account} CASCADE", f"DROP ROLE {account}")
+        else:
+            self.run(f"DROP USER '{account}'@'%'")
+
+    def activity(self, account: str) -> list[str]:
+        """All that the server shows of an account's sessions."""
+        if self.engine == "postgresql":
+            found = self.rows(f"SELECT a::text FROM pg_stat_activity a WHERE usename = '{account}'")
+        else:
+            found = self.rows(
+                "SELECT * FROM information_schema.processlist p"
+                " LEFT JOIN performance_schema.session_connect_attrs a ON a.processlist_id = p.id"
+                f" WHERE p.user = '{account}'"
+            )
+        return [str(row) for row in found]
 
     def kill(self, session: int) -> None:
         """End a session at the server."""
