@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ from ptahk.migrations import history
 from ptahk.migrations.findings import InvalidSource
 from ptahk.migrations.foreign import baseline
 from ptahk.migrations.foreign.tables import SHAPES
-from tests.executor.test_foreign_history import foreign, make, rows_to_write
+from tests.executor.test_foreign_history import bed, foreign, make, mine, rows_to_write
 from tests.kit.migrators import TOOLS, Migrator
 from tests.kit.presence import present
 from tests.kit.sequences import Sequences
 from tests.kit.targets import Target
+
+__all__ = ["bed", "mine"]
 
 UP = {
     "1_a": "CREATE TABLE t (a int);", "2_b": "CREATE TABLE u (a int);",
@@ -26,17 +28,6 @@ DOWN = {"1_a": "DROP TABLE t;", "2_b": "DROP TABLE u;", "3_c": "DROP TABLE v;"}
 GOING = ("golang-migrate", "goose")
 TO = {"golang-migrate": ("goto", "2"), "goose": ("up-to", "2")}
 BACK = {"golang-migrate": ("down", "1"), "goose": ("down",)}
-
-
-@pytest.fixture
-def bed(target: Target) -> Sequences:
-    return Sequences(target)
-
-
-@pytest.fixture
-def mine(bed: Sequences) -> Iterator[Any]:
-    with bed.session() as made:
-        yield made
 
 
 @pytest.fixture

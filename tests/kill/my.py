@@ -20,6 +20,9 @@ from typing import Any
 
 import pymysql
 
+from ptahk.executor.dialects.mysql import revisions
+from ptahk.migrations import history
+from ptahk.migrations.history import Row
 from tests.kill import bed
 from tests.kill.bed import STAYS_S, Change, until
 from tests.kill.points import KILLER, running
@@ -27,6 +30,7 @@ from tests.kit import binlog, mydatabases, myservers
 from tests.kit.databases import unique
 from tests.kit.mydatabases import Account, MyDatabase, ident
 from tests.kit.myservers import MyServer
+from tests.kit.sessions import my_session
 
 BASE = (
     "CREATE TABLE customer (id bigint PRIMARY KEY, name varchar(80) NOT NULL)",
@@ -94,6 +98,44 @@ GROUPS = _change(
     STAMP,
 )
 CHANGES = {change.name: change for change in (SINGLE, GROUPS)}
+FILES: dict[str, tuple[str, ...]] = {
+    "1_tables.sql": (
+        "CREATE TABLE customer (id bigint PRIMARY KEY, name varchar(80))",
+        "CREATE TABLE entry (n int NOT NULL)",
+    ),
+    "2_rows.sql": ("INSERT INTO entry VALUES (1)", "INSERT INTO entry VALUES (2)"),
+    "3_parts.sql": (
+        "ALTER TABLE customer ADD email varchar(80)",
+        "INSERT INTO entry VALUES (3)",
+        "LOCK TABLES entry WRITE",
+        "INSERT INTO entry VALUES (4)",
+        "ALTER TABLE entry ADD at date",
+        "INSERT INTO entry (n) VALUES (5)",
+        "UNLOCK TABLES",
+        "BEGIN",
+        "INSERT INTO entry (n) VALUES (6)",
+        "INSERT INTO entry (n) VALUES (7)",
+        "COMMIT",
+        "CREATE VIEW names AS SELECT name FROM customer",
+        "INSERT INTO entry (n) VALUES (8)",
+    ),
+    "4_invoice.sql": ("CREATE TABLE invoice (id bigint PRIMARY KEY)",),
+}
+"""Files of every kind, and of statements every kind of unit (migrations.md 5.1)."""
+SEQUENCE = Change(
+    "sequence",
+    "",
+    sum(map(len, FILES.values())),
+    "SELECT " + _exists("tables", "table_name = 'invoice'"),
+    {name: "".join(f"{text};\n" for text in texts) for name, texts in FILES.items()},
+)
+LOCKED = (3, 7)
+"""In the third file, the statements from LOCK to UNLOCK."""
+UNDO = "ALTER TABLE entry DROP at"
+"""What a person says where only a half of it happened."""
+_VIEW = re.compile(r"CREATE .*\bVIEW `?names`? ")
+"""Logged in the server's own words."""
+_ROW = re.compile(r"INSERT INTO entry .*\((\d+)\)")
 
 _EFFECTS = ("ALTER", "CREATE", "DROP", "RENAME")
 _WAY = re.compile(r"ALGORITHM ?= ?\w+, (LOCK ?= ?\w+, )?")
@@ -104,7 +146,7 @@ class Ground(bed.Ground):
     """A MySQL or MariaDB server of one test process, which writes down what takes effect."""
 
     engine = "mysql"
-    changes = CHANGES
+    changes = {**CHANGES, SEQUENCE.name: SEQUENCE}  # noqa: RUF012
 
     def __init__(self, server: MyServer, folder: Path) -> None:
         super().__init__()
@@ -190,7 +232,8 @@ class Place(bed.Place):
         self.database.run(f"GRANT ALL ON {pattern}.* TO '{ground.role.name}'@'%'")
 
     def make_bed(self, folder: Path, state: Path, **options: bool) -> Bed:
-        return Bed(self, folder, state, **options)
+        kind = SequenceBed if self.change.files else Bed
+        return kind(self, folder, state, **options)
 
     def reset(self) -> None:
         with contextlib.closing(self.ground.server.connect()) as conn, conn.cursor() as cursor:
@@ -201,7 +244,8 @@ class Place(bed.Place):
             for name in (self.database.name, *self.ground.scratches()):
                 cursor.execute(f"DROP DATABASE {ident(name)}")
             cursor.execute(f"CREATE DATABASE {ident(self.database.name)}")
-        self.database.run(*BASE)
+        if not self.change.files:
+            self.database.run(*BASE)
         self.since = binlog.end(self.data)
 
     @property
@@ -310,6 +354,117 @@ class Bed(bed.Bed):
         for event in events:
             assert len([row for row in rows if _is_of(event, row)]) == 1, (event, rows)
         self.verify_half_done()
+
+
+class SequenceBed(bed.SequenceBed, Bed):
+    """A migration directory: of each statement of a file it is known how often it took effect."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.undone: list[str] = []
+        """Statements that took effect, and that a person undid."""
+
+    def counted(self) -> dict[str, dict[int, int]]:
+        """Of each file, how often each of its statements took effect: of a definition by the binary
+        log, of a row by how often it is there."""
+        view = next(text for text in FILES["3_parts.sql"] if _VIEW.match(text))
+        texts = [view if _VIEW.match(event.text) else event.text for event in self.effects()]
+        there = bool(self.rows("SHOW TABLES LIKE 'entry'"))
+        entries = [row[0] for row in self.rows("SELECT n FROM entry")] if there else []
+        found: dict[str, dict[int, int]] = {}
+        for file, statements in FILES.items():
+            found[file] = {}
+            for number, text in enumerate(statements, 1):
+                row = _ROW.fullmatch(text)
+                if row is not None:
+                    found[file][number] = entries.count(int(row[1]))
+                elif text.startswith(_EFFECTS):
+                    found[file][number] = texts.count(text) - self.undone.count(text)
+        return found
+
+    def judged(self) -> dict[str, Row]:
+        """The rows by file, as the product reads them for its verdict."""
+        with my_session(self.database.url()) as mine:
+            rows = revisions.rows(mine, "default")
+        return {row.file: history.settled(row, postgresql=False) for row in rows}
+
+    def at_rest(self) -> None:
+        """Wait until nobody's session is left: a killed client does not stop its statement."""
+        until(lambda: not self.ground.sessions(), "the sessions' end")
+
+    def verify_once(self) -> None:
+        self.at_rest()
+        counted = self.counted()
+        assert all(count in (0, 1) for of in counted.values() for count in of.values()), counted
+        rows = self.attempts()
+        for event in self.effects():
+            assert event.error == 0, event
+            if event.text != UNDO:
+                assert len([row for row in rows if _is_of(event, row)]) == 1, (event, rows)
+        self.verify_rows()
+
+    def verify_rows(self) -> None:
+        """What the rows count as applied took effect, and nothing else, save what is between the
+        locks where nobody saw them end (C-11.13)."""
+        judged = self.judged()
+        for file, counted in self.counted().items():
+            row = judged.get(file)
+            done = {number for number, count in counted.items() if count}
+            if row is None or row.state == "failed":
+                assert not done and (row is None or row.applied == 0), (file, row, done)
+                continue
+            sure = {number for number in counted if number <= row.applied}
+            if row.state == "unknown":
+                assert file == "3_parts.sql" and row.running is not None, row
+                assert LOCKED[0] <= row.running <= LOCKED[1], row
+                between = {number for number in counted if LOCKED[0] < number < LOCKED[1]}
+                assert sure <= done <= sure | between, (row, done)
+            else:
+                assert row.state in ("partial", "applied"), row
+                assert done == sure, (row, done)
+                assert (row.applied == row.total) == (row.state == "applied"), row
+
+    def verify_verdict(self) -> None:
+        """Of 0, what the plan had is applied; of 5, a file failed or is partial, as it says; of 4,
+        one is unknown; of 3, this command ran nothing."""
+        run = self.runs[-1]
+        judged = self.judged()
+        states = {row.state for row in judged.values()}
+        started = [row for row in self.attempts() if row["started_at"] is not None]
+        last = [
+            row for row in judged.values() if started and row.claim == started[-1]["operation_id"]
+        ]
+        if run.code == 0:
+            assert states == {"applied"}, (run, judged)
+        elif run.code == 3:
+            assert not started or started[-1]["finished_at"] or started[-1]["fenced_at"], run
+        elif run.code == 5:
+            assert "unknown" not in states, (run, judged)
+            done, total = started[-1]["statements_done"], started[-1]["statements_total"]
+            assert f"{done} of {total} statements" in run.error or not done, (run, started[-1])
+        elif run.code == 4:
+            assert "unknown" in states or self.owes_a_proof(), (run, judged)
+        else:
+            assert run.code == 6, run
+        if run.code in (0, 5) and last:
+            assert started[-1]["statements_done"] == sum(row.applied for row in last), (run, last)
+
+    def unknown(self) -> str | None:
+        self.at_rest()
+        found = [row for row in self.judged().values() if row.state == "unknown"]
+        return found[0].claim if found else None
+
+    def look(self) -> bool:
+        """All between the locks happened, or what did of it is undone."""
+        texts, counted = FILES["3_parts.sql"], self.counted()["3_parts.sql"]
+        between = range(LOCKED[0] + 1, LOCKED[1])
+        if all(counted[number] for number in between):
+            return True
+        if counted[LOCKED[0] + 2]:
+            self.undone.append(texts[LOCKED[0] + 1])
+            self.database.run(UNDO)
+        self.database.run("DELETE FROM entry WHERE n IN (4, 5)")
+        return False
 
 
 def _is_of(event: binlog.Event, row: dict[str, Any]) -> bool:

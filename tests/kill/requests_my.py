@@ -19,6 +19,12 @@ NAMES = (
     ("INTO `{}`.ptahk_attempt", "ledger-row"),
     ("INTO `{}`.ptahk_binding", "binding-row"),
     ("INTO `{}`.ptahk_statement", "statement-row"),
+    ("INTO `{}`.ptahk_revisions", "revision-row"),
+    ("UPDATE `{}`.ptahk_revisions SET started_at", "revision-row"),
+    ("UPDATE `{}`.ptahk_revisions SET running", "revision-mark"),
+    ("UPDATE `{}`.ptahk_revisions SET applied", "revision-progress"),
+    ("UPDATE `{}`.ptahk_revisions SET state = 'applied'", "revision-applied"),
+    ("UPDATE `{}`.ptahk_revisions SET state", "revision-ended"),
     ("SET statement_running = NULL", "progress"),
     ("SET statement_running =", "intent"),
     ("SET statements_done", "progress"),
@@ -32,6 +38,8 @@ NAMES = (
 )
 WORDS = {"START TRANSACTION": "begin", "COMMIT": "commit", "ROLLBACK": "rollback"}
 CHANGES = ("ALTER", "CREATE", "DROP", "RENAME")
+FILES = ("BEGIN", "INSERT", "LOCK", "UNLOCK", "UPDATE")
+"""What else a migration's file says to its target, where it is not about ptahk's own tables."""
 READ = "read"
 
 
@@ -46,6 +54,8 @@ def name_of(text: str, database: str, in_target: bool) -> str:
     if text in WORDS:
         return WORDS[text]
     words = text.split(None, 1)
+    if in_target and words and words[0].upper() in FILES and "ptahk_" not in text:
+        return "statement"
     if not words or words[0].upper() not in CHANGES:
         return READ  # or a setting, which is as harmless
     return "statement" if in_target else "load"

@@ -40,7 +40,7 @@ def test_every_step_has_a_name(
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("change", list(my.CHANGES))
+@pytest.mark.parametrize("change", [*my.CHANGES, my.SEQUENCE.name])
 def test_every_step_has_a_name_in_the_family(
     my_ground: my.Ground, make_my_bed: Callable[..., my.Bed], change: str, start: str
 ) -> None:
