@@ -103,7 +103,7 @@ def _propose(s: Snapshot, family: Family) -> Decision:
     if isinstance(proposal, Refusal):
         return _refuse(s, family, proposal)
     if proposal is None or isinstance(proposal, Later):
-        conflict = gates.first(s, gates.CENSUS) if s.store.automatic else None
+        conflict = _conflict(s)
         if conflict is not None:
             return _refuse(s, family, conflict)
         return _rest(s, family, _idle(proposal), None)
@@ -118,6 +118,13 @@ def _propose(s: Snapshot, family: Family) -> Decision:
     if bundle is not None and "bundles" in proposal.inputs:
         return Do(Publish(bundle))
     return lifecycle.new_claim(s, family, proposal)
+
+
+def _conflict(s: Snapshot) -> Refusal | None:
+    """A realm that is claimed twice is shown at rest too, by whoever claims it (C-6.3)."""
+    assert s.spec is not None, "else it was refused"
+    dormant = s.spec.apply_policy == "Never" and not s.spec.interval
+    return gates.first(s, gates.CENSUS) if s.store.automatic and not dormant else None
 
 
 def _fresh(s: Snapshot) -> bool:

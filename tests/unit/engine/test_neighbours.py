@@ -117,6 +117,19 @@ def test_one_that_rests_shows_the_conflict_that_a_newcomer_of_the_other_family_b
     assert one.status().phase == "InSync"
 
 
+def test_one_that_claims_nothing_shows_no_conflict() -> None:
+    """Dormant: it neither blocks another nor is blocked."""
+    one = automatic("a", policy={"apply": "Never"})
+    one.edit(interval="0")
+    one.process().settle(patience_s=0)
+    phase = one.status().phase
+    two = one.beside("two", policy={"apply": "Always"}, interval="10m")
+    for s in (two, one):
+        s.process().settle(patience_s=0)
+        assert all(item.reason != "RealmConflict" for item in s.status().conditions)
+    assert one.status().phase == phase and two.status().phase == "InSync"
+
+
 def test_without_an_approval_it_waits_and_then_goes_on() -> None:
     s = automatic("a")
     process = s.process()

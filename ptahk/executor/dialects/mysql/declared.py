@@ -18,7 +18,7 @@ from ptahk.executor.dialects.mysql.lexer import Statement, Token, syntax_error
 from ptahk.executor.dialects.mysql.names import Mention, mentions
 from ptahk.executor.dialects.mysql.quote import ident
 from ptahk.migrations.lexing.named import DATABASE, OBJECTS, name_after, name_at, object_at
-from ptahk.migrations.words import objections
+from ptahk.migrations.words import code, objections
 
 _DATA: Final = frozenset(
     {"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "TRUNCATE", "CALL", "DO", "WITH"}
@@ -219,11 +219,18 @@ def replayed(reader: Reader, statement: Statement, others: Collection[str]) -> P
 
 def _refuse_others(reader: Reader, statement: Statement, others: Collection[str]) -> None:
     names = {name.lower() for name in others if not reader.is_own(name)}
-    for token, dot in itertools.pairwise(statement.tokens):
+    own = 0
+    for token, following in itertools.pairwise(code(statement)):
         if token.kind == "word" and token.key in _UNSEEN:
             raise _refuse(statement, f"{token.key}: what it runs or reads is not in its text")
-        if token.is_name and dot.key == "." and token.called.lower() in names:
+        if not token.is_name or not following.text.startswith("."):
+            continue
+        if token.called.lower() in names:
             raise _refuse(statement, f"{token.called} is another database")
+        own += reader.is_own(token.called)
+    # What is rewritten must be all of it: the real database stands under that name.
+    if own != sum(reader.is_own(each.qualifier.called) for each in mentions(statement.tokens, "")):
+        raise _refuse(statement, "it names its own database where that cannot be told for sure")
 
 
 def _refuse(statement: Statement, message: str) -> UsageError:
