@@ -154,7 +154,9 @@ class Manager:
         self._failed = False
         self._elected = False
         self._stopping = False
+        self._starting = threading.Lock()
         self._threads: dict[str, list[threading.Thread]] = {}
+        """By name; each was started. None is once the end began."""
 
     # -- the life of the process --------------------------------------------------------------
 
@@ -222,7 +224,8 @@ class Manager:
 
     def _shut(self, end: End) -> None:
         """In reverse. Where the lead was lost nobody is waited for."""
-        self._stopping = True
+        with self._starting:
+            self._stopping = True
         self.reconciler.queue.shut()
         if end != "lost":
             self._drain()
@@ -262,9 +265,13 @@ class Manager:
             threading.Thread(target=supervised, name=f"{name}-{number}", daemon=True)
             for number in range(count)
         ]
-        self._threads[name] = made
-        for thread in made:
-            thread.start()
+        with self._starting:
+            # A replica may be elected while it ends: who is waited for then is known already.
+            if self._stopping:
+                return
+            for thread in made:
+                thread.start()
+            self._threads[name] = made
 
     def _join(self, name: str, timeout_s: float) -> bool:
         """Whether every thread of this name ended in time."""

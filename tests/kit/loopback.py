@@ -166,8 +166,8 @@ class Loopback:
                 return
             self.connections += 1
             thread = threading.Thread(target=self.serve, args=(connection,), daemon=True)
-            self.threads.append(thread)
             thread.start()
+            self.threads.append(thread)
 
     def serve(self, connection: socket.socket) -> None:
         if self.tls is not None:
