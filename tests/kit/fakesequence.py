@@ -86,10 +86,20 @@ class _Dialect:
         return self.rows
 
 
+@dataclass(frozen=True)
+class _Identity:
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Session:
+    identity: _Identity = _Identity()
+
+
 def _of(run: Execution) -> tuple[Dialect, Session, list[tuple[str, str]] | None]:
     data = next((item.data for item in run.order.inputs if item.name == SOURCE_KEY), None)
     files = None if data is None else list(source.decode(data))
-    return cast("Dialect", _Dialect(_Rows(run.db))), cast("Session", None), files
+    return cast("Dialect", _Dialect(_Rows(run.db))), cast("Session", _Session()), files
 
 
 def _refused(error: PtahkError) -> Exception:
