@@ -23,6 +23,7 @@ from tests.kit.databases import unique
 from tests.kit.sequences import Sequences
 from tests.kit.sessions import apply_spec
 from tests.kit.targets import Target
+from tests.kit.waiting import until
 
 pytestmark = pytest.mark.needs("implicit-commit")
 
@@ -332,10 +333,12 @@ def dying(bed: Sequences, run_: Run, number: int, kind: str) -> Any:
     def die(at: int) -> None:
         given(at)
         if at == number:
-            bed.target.kill(int(bed.target.rows(
+            idle = (
                 "SELECT id FROM information_schema.processlist WHERE db = "
                 f"'{bed.target.database.name}' AND command = 'Sleep'"
-            )[0][0]))  # fmt: skip
+            )
+            # The server says so a moment after it has answered.
+            bed.target.kill(int(until(lambda: bed.target.rows(idle), "an idle session")[0][0]))
 
     yield dataclasses.replace(run_, **{kind: die})
 

@@ -70,6 +70,31 @@ def test_any_name_is_planned_applied_and_found_again(one: Operator) -> None:
     one.converge(declared(", y int REFERENCES " + quoted(SCHEMA, "t.a'b;--/*")))
 
 
+EVERYWHERE = """
+CREATE TABLE {t} ({c} int NOT NULL, {d} varchar(30) DEFAULT '%s $$ '';--'@,
+  CONSTRAINT {k} PRIMARY KEY ({c}), CONSTRAINT {x} CHECK ({c} > 0));
+CREATE INDEX {i} ON {t} ({d});
+CREATE VIEW {v} AS SELECT {c} AS {d} FROM {t};
+"""
+NAMES = {"t": "t.a'b;--/*", "c": 'a"`.b', "d": "select", "k": "k;''%(x)s", "x": "x\\ %s",
+         "i": "i{0} ☃", "v": "v`*/"}  # fmt: skip
+
+
+def test_any_name_is_planned_applied_and_found_again_on_every_engine(
+    target: Target, tmp_path: Path
+) -> None:
+    text = EVERYWHERE
+    for key, name in NAMES.items():
+        text = text.replace("{" + key + "}", target.quoted(name, qualified=key in "tv"))
+    with operator(target.url(), tmp_path, defaults=target.settings) as here:
+        here.converge(text.replace("@", ""))
+        seen = here.observe(declaration=True)
+        again = here.plan(seen.result["declaration"])
+        assert again.reason is None, again.frame["error"]
+        assert again.statements == []
+        here.converge(text.replace("@", f", n int, UNIQUE ({target.quoted('n')})"))
+
+
 @pytest.fixture
 def spelled(target: Target) -> Iterator[tuple[str, str]]:
     """An account whose password is hard to spell, and its URL."""

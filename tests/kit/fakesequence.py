@@ -101,14 +101,14 @@ class _Dialect:
         return self.rows
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Identity:
     notes: tuple[str, ...] = ()
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Session:
-    identity: _Identity = dataclasses.field(default_factory=_Identity)
+    identity: _Identity = _Identity()
 
 
 def _of(run: Execution) -> tuple[Dialect, Session, list[tuple[str, str]] | None]:

@@ -60,6 +60,12 @@ class Target:
         """A table's name in a declaration."""
         return f"public.{name}" if self.can(SCHEMAS) else name
 
+    def quoted(self, name: str, *, qualified: bool = False) -> str:
+        """Any name in a declaration; qualified: of a table or a view."""
+        mark = '"' if self.engine == "postgresql" else "`"
+        text = mark + name.replace(mark, mark * 2) + mark
+        return f"public.{text}" if qualified and self.can(SCHEMAS) else text
+
     def run(self, *statements: str) -> None:
         """Run statements as the superuser."""
         for text in statements:
