@@ -27,8 +27,8 @@ from ptahk.engine.model.migration import MIGRATION
 from ptahk.engine.model.resource import SOURCE_KEY
 from ptahk.engine.model.source import unbase64
 from ptahk.errors import Refused, UsageError
-from ptahk.migrations import plans
 from ptahk.migrations.findings import TITLES, WARNINGS
+from ptahk.migrations.model import REPEATABLE
 
 
 def told_of_migration(told: Told, change: Mapping[str, str]) -> Told:
@@ -185,7 +185,7 @@ def _files(history: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A file a line, in order, then rows whose file is gone."""
     rows = {entry["version"]: entry for entry in history["entries"]}
     for file in history["files"]:
-        prefix = plans.REPEATABLE if file["kind"] == "repeatable" else ""
+        prefix = REPEATABLE if file["kind"] == "repeatable" else ""
         row = rows.pop(prefix + file["version"], None)
         yield _file(file["version"], file["file"], file["pending"], file["statements"], row)
     for version, row in rows.items():

@@ -32,6 +32,8 @@ def visible(text: str) -> str:
     Names and SQL come from a database: raw, an escape sequence in one would drive the terminal
     that shows it, and an approver would read something else than what is approved.
     """
+    if text.isprintable():
+        return text  # as nearly all are; nothing hidden is printable
     return "".join(
         character
         if character in _KEPT or not _hidden(character)

@@ -11,8 +11,7 @@ from typing import Any, Final, cast
 
 from ptahk.errors import OperationFailed, Refused
 from ptahk.migrations.history import Row, RowKind, RowState
-from ptahk.migrations.model import Format, Migration
-from ptahk.migrations.plans import REPEATABLE as REPEATABLE
+from ptahk.migrations.model import REPEATABLE, Format, Migration
 from ptahk.migrations.reading import statement_digest
 from ptahk.wire.jobspec import JobSpec
 

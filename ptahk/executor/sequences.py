@@ -23,7 +23,7 @@ from ptahk.migrations.foreign import baseline
 from ptahk.migrations.foreign.baseline import Baseline
 from ptahk.migrations.foreign.tables import Content
 from ptahk.migrations.history import History, Row
-from ptahk.migrations.model import Engine, Format
+from ptahk.migrations.model import REPEATABLE, Engine, Format
 from ptahk.migrations.model import Sequence as Directory
 from ptahk.migrations.plans import Chosen, Refusal
 from ptahk.wire.jobspec import JobSpec, SequenceJob
@@ -383,7 +383,7 @@ def _rows_of(
         if row.claim != operation_id or row.kind not in ("executed", "repeatable"):
             continue
         settled = history.settled(row, spec.engine == "postgresql")
-        key = row.version if row.kind != "repeatable" else plans.REPEATABLE + row.version
+        key = row.version if row.kind != "repeatable" else REPEATABLE + row.version
         entry = told.get((key, row.ordinal), {})
         found.append(
             {

@@ -11,8 +11,9 @@ from ptahk.migrations.findings import InvalidSource
 from ptahk.migrations.foreign.baseline import Baseline, Imported
 from ptahk.migrations.foreign.tables import TOOLS, Tool
 from ptahk.migrations.history import Row
+from ptahk.migrations.model import REPEATABLE
 from ptahk.migrations.model import Sequence as Directory
-from ptahk.migrations.plans import REPEATABLE, Chosen, Refusal, said
+from ptahk.migrations.plans import Chosen, Refusal, said
 
 ACTION: Final = "import"
 AUTO: Final = "auto"

@@ -20,6 +20,9 @@ FORMATS: Final[tuple[Format, ...]] = (
 )  # fmt: skip
 ENGINES: Final[tuple[Engine, ...]] = ("postgresql", "mysql", "mariadb")
 
+REPEATABLE: Final = "R__"
+"""Prefix of a repeatable's key, which no version has."""
+
 Order = tuple[Any, ...]
 """Sorts the versions of one layout."""
 

@@ -12,13 +12,11 @@ from ptahk.migrations import history, reading, rules, words
 from ptahk.migrations.findings import Finding
 from ptahk.migrations.history import History, Row
 from ptahk.migrations.lexing.tokens import Statement
-from ptahk.migrations.model import Migration
+from ptahk.migrations.model import REPEATABLE, Migration
 from ptahk.migrations.model import Sequence as Directory
 from ptahk.wire import canonical, digest
 
 Action = Literal["run", "resume", "baseline", "import", "repair", "settle"]
-REPEATABLE: Final = "R__"
-"""Prefix of a repeatable's key, which no version has."""
 REASONS: Final[Mapping[str, str]] = {
     "dirty": "HistoryDirty",
     "modified": "HistoryModified",
