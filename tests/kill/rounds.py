@@ -15,7 +15,7 @@ from tests.kill.points import EVERYBODY, Point
 
 STRIKES_MAX = 6
 """To one bed."""
-SHARE = 1 if THOROUGH else 3
+SHARE = 1 if THOROUGH else 5
 """Of how many points one is struck; all of them, some 220 of a schema on each make, with a budget
 above 1."""
 FIRST = ("ledger-ddl", "finish", "ConsumeApproval-replace-status")
