@@ -62,8 +62,11 @@ PROVEN = (
 MARK = "Apply DispatchMark"
 """Whoever marked makes the Job at once or never, so a mark that is held is an Apply that was not
 started, and another one follows (C-3.2)."""
-DEADLINES_S = {RENEWAL: 120, "Apply CreateJob": 60, MARK: 30}
-"""A Lease is renewed, and a Job that was never confirmed is given up, after times made of it."""
+DEADLINES_S = {
+    RENEWAL: 120, "Apply CreateJob": 60, "Apply ConfirmJob": 90, "Apply RecordPods": 90, MARK: 30,
+}  # fmt: skip
+"""A Lease is renewed, and a Job that was never confirmed is given up, after times made of it: a create
+may land for as long as a whole Lease (C-6.9). A Pod can be recorded before its Job is confirmed."""
 DEADLINE_S = 240
 EVERY = scaled(1) > 1
 """Whether every step is struck."""
