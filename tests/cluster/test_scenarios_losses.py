@@ -65,8 +65,8 @@ started, and another one follows (C-3.2)."""
 DEADLINES_S = {
     RENEWAL: 120, "Apply CreateJob": 60, "Apply ConfirmJob": 90, "Apply RecordPods": 90, MARK: 30,
 }  # fmt: skip
-"""A Lease is renewed, and a Job that was never confirmed is given up, after times made of it: a create
-may land for as long as a whole Lease (C-6.9). A Pod can be recorded before its Job is confirmed."""
+"""A Lease is renewed, and a Job that was never confirmed is given up, after times made of it: its
+create may land for as long as a Lease lasts (C-6.9). A Pod can be recorded before that."""
 DEADLINE_S = 240
 EVERY = scaled(1) > 1
 """Whether every step is struck."""
