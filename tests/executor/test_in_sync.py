@@ -157,7 +157,7 @@ def long_mark_of(database: Database) -> LongMark:
         def query(sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
             return connection.execute(sql, params).fetchall()
 
-        return long_mark(query, mark(query, versions=True).versions or ())
+        return long_mark(query, mark(query, versions=True))
 
 
 def kept_file(tmp_path: Path) -> dict[str, Any]:

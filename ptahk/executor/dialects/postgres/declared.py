@@ -155,10 +155,7 @@ def _refuse_reach(statement: Statement) -> None:
     keys = statement.words(3)
     if keys[0] == "SET" and {"ROLE", "AUTHORIZATION"} & set(keys[1:]):
         raise refused(statement, "it changes the session's role")
-    for token in statement.tokens:
-        name = token.key.lower() if token.kind in ("word", "name") else ""
-        if name.startswith(_POWERS):
-            raise refused(statement, f"{name} would act on the server when this is replayed")
+    _refuse_calls(statement, _names(statement), "replayed")
 
 
 def refused(statement: Statement, message: str) -> UsageError:
@@ -211,14 +208,22 @@ def _select(statement: Statement) -> Verdict:
 
 def _refuse_powers(statement: Statement) -> None:
     """A query that a declaration runs at load, of a materialized view for one, stays here."""
-    names = [t.key.lower() for t in statement.tokens if t.kind in ("word", "name")]
+    names = _names(statement)
     if any(name.startswith("dblink") for name in names):
         raise refused(statement, "dblink reaches other servers")
     runs = "as" in names and (names[1:2] == ["materialized"] or "table" in names[1:4])
     if runs and names[0] == "create" and names[-2:] != ["no", "data"]:
-        for name in names:
-            if name.startswith(_POWERS):
-                raise refused(statement, f"{name} would act on the server when this is loaded")
+        _refuse_calls(statement, names, "loaded")
+
+
+def _names(statement: Statement) -> list[str]:
+    return [t.key.lower() for t in statement.tokens if t.kind in ("word", "name")]
+
+
+def _refuse_calls(statement: Statement, names: Sequence[str], when: str) -> None:
+    for name in names:
+        if name.startswith(_POWERS):
+            raise refused(statement, f"{name} would act on the server when this is {when}")
 
 
 def _refuse_foreign_code(statement: Statement) -> None:

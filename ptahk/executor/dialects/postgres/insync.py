@@ -58,12 +58,13 @@ class InSync:
     """Of the declaration."""
     kept: Kept
     mark: Mark
+    """Without row versions: those do not answer every question."""
 
     def still(self, session: Session) -> bool:
         """The second inspection (C-10.2): all is asked again, unless nothing at all happened, or
         only the questions that equal row versions do not answer."""
         with session.snapshot():
-            if unchanged(session.query, self.mark, by_versions=False):
+            if unchanged(session.query, self.mark):
                 return True
             return _look(session, self.kept)[0] is None
 
@@ -92,7 +93,8 @@ def look(bench: Bench, files: Files) -> InSync | None:
         with bench.timed("writeCache"):
             keeping.write(bench.cache_dir, name, lambda: {**found, "long": now.plain()})
     made = PlanResult((), (), tuple(found["planNotes"]), {}, found["observed"], found["desired"])
-    return InSync(made, schemas, tuple(found["notes"]), replace(kept, long=now), mark)
+    kept = replace(kept, long=now)
+    return InSync(made, schemas, tuple(found["notes"]), kept, Mark(mark.snapshot))
 
 
 def _look(session: Session, kept: Kept) -> tuple[Rows | None, Mark, LongMark]:
@@ -101,7 +103,7 @@ def _look(session: Session, kept: Kept) -> tuple[Rows | None, Mark, LongMark]:
     :returns: None, or every answer where one differs; and marks of what the snapshot shows.
     """
     mark = take_mark(session.query, versions=True)
-    now = long_mark(session.query, mark.versions or ())
+    now = long_mark(session.query, mark)
     places = kept.beyond(now)
     rows = ask_all(session, [kept.asked[i] for i in places])
     if kept.same(rows, places):
@@ -137,7 +139,7 @@ def _long(session: Session, seen: Mark) -> LongMark | None:
         now = take_mark(session.query, versions=True)
         if now.snapshot != seen.snapshot and now.versions != seen.versions:
             return None
-        return long_mark(session.query, now.versions or ())
+        return long_mark(session.query, now)
 
 
 def _name(bench: Bench, files: Files) -> str:

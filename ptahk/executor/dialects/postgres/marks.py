@@ -40,8 +40,7 @@ _ROLES: Final = (
 _LIFE: Final = """
 select (select timeline_id from pg_catalog.pg_control_checkpoint())::text || ' '
   || extract(epoch from pg_catalog.pg_postmaster_start_time())::text || ' '
-  || coalesce(extract(epoch from (select stats_reset from pg_catalog.pg_stat_bgwriter))::text, '-'),
-  pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text
+  || coalesce(extract(epoch from (select stats_reset from pg_catalog.pg_stat_bgwriter))::text, '-')
 """
 _NAMES: Final = re.compile(r"\bpg_[a-z_]+\b(?!\s*\()")
 _NO_RELATIONS: Final = frozenset({"pg_catalog"})
@@ -61,6 +60,11 @@ class Mark:
     its content (what the server updates in place is statistics), so equal versions are equal
     catalogs, and the texts that the server makes of them are equal."""
 
+    @property
+    def xmax(self) -> int:
+        """The first transaction number that was not given out."""
+        return int(self.snapshot.split(":")[1])
+
 
 def mark(query: Query, *, versions: bool) -> Mark:
     """Mark what the session's snapshot shows.
@@ -70,14 +74,11 @@ def mark(query: Query, *, versions: bool) -> Mark:
     return Mark(query(_SNAPSHOT)[0][0], _versions(query) if versions else None)
 
 
-def unchanged(query: Query, before: Mark, *, by_versions: bool = True) -> bool:
-    """Whether the session's snapshot, a later one, shows the same catalogs. False: unknown.
-
-    :param by_versions: also where something ended in between and the row versions are the same.
-    """
+def unchanged(query: Query, before: Mark) -> bool:
+    """Whether the session's snapshot, a later one, shows the same catalogs. False: unknown."""
     if query(_SNAPSHOT)[0][0] == before.snapshot:
         return True
-    return by_versions and before.versions is not None and _versions(query) == before.versions
+    return before.versions is not None and _versions(query) == before.versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,8 @@ class LongMark:
 
     def covers(self, sql: str) -> bool:
         """Whether a query reads nothing but what the row versions are of. False: unknown."""
-        covered = {row[0] for row in self.versions} | ({"pg_roles"} if self.versions else set())
         names = set(_NAMES.findall(sql.lower())) - _NO_RELATIONS
-        return bool(names) and names <= covered
+        return bool(names) and names <= {row[0] for row in self.versions}
 
     def plain(self) -> list[object]:
         """As JSON keeps it; see ``of_plain``."""
@@ -118,13 +118,10 @@ def of_plain(kept: object) -> LongMark | None:
     return None
 
 
-def long_mark(query: Query, versions: Versions) -> LongMark:
-    """Mark what the session's snapshot shows, for later executors.
-
-    :param versions: of the same snapshot (``mark``).
-    """
-    life, xmax = query(_LIFE)[0]
-    return LongMark(life, int(xmax), versions)
+def long_mark(query: Query, seen: Mark) -> LongMark:
+    """For later executors: a mark of the session's snapshot, made with its row versions."""
+    assert seen.versions is not None, "what is kept is the row versions"
+    return LongMark(query(_LIFE)[0][0], seen.xmax, seen.versions)
 
 
 def _versions(query: Query) -> Versions:
