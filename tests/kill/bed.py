@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -26,6 +26,7 @@ from ptahk.backends.local.objects import LocalObjects
 from ptahk.backends.system import SystemClock
 from ptahk.engine.model.status import HISTORY_KEPT
 from tests.kill.points import Point, kill
+from tests.kit.waiting import until
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,18 +55,6 @@ class Change:
     def kind(self) -> str:
         """Of its resource."""
         return "PtahMigration" if self.files else "PtahSchema"
-
-
-def until(look: Callable[[], T | None], what: str) -> T:
-    """The first true answer; a bounded wait for what another process does."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        found = look()
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise TimeoutError(f"waited in vain for {what}")
-        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

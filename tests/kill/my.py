@@ -24,13 +24,14 @@ from ptahk.executor.dialects.mysql import revisions
 from ptahk.migrations import history
 from ptahk.migrations.history import Row
 from tests.kill import bed
-from tests.kill.bed import STAYS_S, Change, until
+from tests.kill.bed import STAYS_S, Change
 from tests.kill.points import KILLER, running
 from tests.kit import binlog, mydatabases, myservers
 from tests.kit.databases import unique
 from tests.kit.mydatabases import Account, MyDatabase, ident
 from tests.kit.myservers import MyServer
 from tests.kit.sessions import my_session
+from tests.kit.waiting import until
 
 BASE = (
     "CREATE TABLE customer (id bigint PRIMARY KEY, name varchar(80) NOT NULL)",

@@ -19,10 +19,11 @@ import psycopg
 from psycopg import sql
 
 from tests.kill import bed
-from tests.kill.bed import STAYS_S, Change, until
+from tests.kill.bed import STAYS_S, Change
 from tests.kit import databases
 from tests.kit.databases import Role
 from tests.kit.servers import Server
+from tests.kit.waiting import until
 
 GATE_KEY = 4711
 

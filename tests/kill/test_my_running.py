@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import until
 from tests.kill.my import Bed
 from tests.kill.points import kill, terminate
+from tests.kit.waiting import until
 
 VICTIMS = ("cli", "runner", "executor", "everybody", "backend", "server")
 

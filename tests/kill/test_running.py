@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.kill.bed import until
 from tests.kill.pg import Bed
 from tests.kill.points import kill, terminate
+from tests.kit.waiting import until
 
 pytestmark = pytest.mark.pg(18)
 

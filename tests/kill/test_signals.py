@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import until
 from tests.kill.pg import Bed
+from tests.kit.waiting import until
 
 pytestmark = pytest.mark.pg(18)
 

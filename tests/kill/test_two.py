@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kill.bed import until
 from tests.kill.pg import Bed
 from tests.kill.points import kill
+from tests.kit.waiting import until
 
 pytestmark = pytest.mark.pg(18)
 

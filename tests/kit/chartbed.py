@@ -20,7 +20,7 @@ from tests.kit import helm, node, relay
 from tests.kit.clusters import PodCluster
 from tests.kit.presence import present
 from tests.kit.rawapi import RawApi, install_crds
-from tests.kit.serving import COORDINATION
+from tests.kit.serving import COORDINATION, metric_in
 from tests.kit.waiting import until
 
 WAIT = ("--wait", "--timeout=6m")
@@ -189,10 +189,6 @@ def _metric(pod: dict[str, Any], name: str) -> float:
     address = pod["status"].get("podIP")
     try:
         with urllib.request.urlopen(f"http://{address}:{PROBES}/metrics", timeout=10) as got:
-            text: str = got.read().decode()
+            return metric_in(got.read().decode(), name)
     except OSError:
         return 0.0
-    for line in text.splitlines():
-        if line.startswith(f"{name} "):
-            return float(line.rpartition(" ")[2])
-    return 0.0

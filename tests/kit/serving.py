@@ -128,10 +128,7 @@ class Served:
 
     def metric(self, name: str) -> float:
         """One value of its metrics, by name and labels as they are printed."""
-        for line in self.get("/metrics")[1].splitlines():
-            if line.startswith(f"{name} "):
-                return float(line.rpartition(" ")[2])
-        return 0.0
+        return metric_in(self.get("/metrics")[1], name)
 
     def ready(self) -> Served:
         """Wait until it says so."""
@@ -170,6 +167,14 @@ class Served:
         told = [line for line in self.lines() if line.get("level") != "debug"]
         for line in told[-TOLD_MAX:]:
             print(json.dumps(line), file=sys.stderr)
+
+
+def metric_in(page: str, name: str) -> float:
+    """One value of a page of metrics, by name and labels as they are printed; 0: none."""
+    for line in page.splitlines():
+        if line.startswith(f"{name} "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
 
 
 def holder(api: RawApi) -> str | None:
