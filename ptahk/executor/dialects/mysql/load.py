@@ -17,6 +17,7 @@ import pymysql
 from ptahk.errors import UsageError
 from ptahk.executor.dialects.mysql import settings
 from ptahk.executor.dialects.mysql.declared import Prepared, Reader
+from ptahk.executor.dialects.mysql.joining import Batch, joined
 from ptahk.executor.dialects.mysql.lexer import Server, Statement, split
 from ptahk.executor.planning.model import Catalog, Query
 
@@ -79,12 +80,13 @@ def load(
     kept = _settings(query)
     run("SET SESSION foreign_key_checks = 0")
     try:
-        statements = _prepared(reader, files, server)
-        following = next(statements, None)
+        batches = joined(_prepared(reader, files, server))
+        following = next(batches, None)
         while (each := following) is not None:
             check()
-            following = _send(begun, each, statements)
-            note(loaded, each)
+            following = _send(begun, each, batches)
+            for part in each.parts:
+                note(loaded, part)
     finally:
         _put_back(run, kept, _settings(query))
     if reader.data:
@@ -106,20 +108,43 @@ def _prepared(
                 yield prepared
 
 
-def _send(begun: Begun, prepared: Prepared, others: Iterator[Prepared]) -> Prepared | None:
+def _send(begun: Begun, batch: Batch, others: Iterator[Batch]) -> Batch | None:
     """Run one, and read on to the next while the server is at work.
 
     :raises UsageError: it does not load, or else the next one may not be run.
     """
+    following, refused = None, None
     try:
-        with begun(prepared.sql):
-            return next(others, None)
+        with begun(batch.sql):
+            try:
+                following = next(others, None)
+            except UsageError as error:
+                refused = error
     except pymysql.MySQLError as error:
-        code = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-        if code in _LOST:
-            raise
+        _explain(begun, batch, error)
+    if refused is not None:
+        raise refused
+    return following
+
+
+def _explain(begun: Begun, batch: Batch, error: pymysql.MySQLError) -> None:
+    """Why one was refused; of several at once each by itself, until one is refused.
+
+    :raises UsageError: as the server says it, at its place in the declaration.
+    :raises pymysql.MySQLError: the connection is gone.
+    """
+    code = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
+    if code in _LOST:
+        raise error
+    if len(batch.parts) == 1:
         message = str(error.args[1] if len(error.args) > 1 else error).replace("\n", " ")
-        raise SourceError(prepared.source, message, code) from None
+        raise SourceError(batch.parts[0].source, message, code) from None
+    for part in batch.parts:
+        try:
+            with begun(part.sql):
+                pass
+        except pymysql.MySQLError as alone:
+            _explain(begun, Batch(part.sql, (part,)), alone)
 
 
 def note(loaded: Loaded, prepared: Prepared) -> None:
