@@ -20,6 +20,8 @@ from tests.kill.rounds import FENCE, carry_out, deal, struck_by
 RECORD = "family/sequence-planned"
 SHARE = 1 if THOROUGH else 15
 """Of how many points one is struck; all of them, some 600 on each make, with a budget above 1."""
+TOGETHER = 24
+"""Points of one test."""
 QUIET = ("read", "begin", "rollback", "unlock")
 INSIDE = ("statement-row", "progress", "revision-mark", "revision-progress", "intent")
 """Steps inside a transaction: a kill before one is one after its first write."""
@@ -39,7 +41,7 @@ def executor() -> list[list[Point]]:
         struck_by(EVERYBODY, FENCE),
         share=SHARE,
     )  # fmt: skip
-    return _halves([*struck_by(EVERYBODY, BETWEEN[:2]), *deck])
+    return _hands([*struck_by(EVERYBODY, BETWEEN[:2]), *deck])
 
 
 def session() -> list[list[Point]]:
@@ -53,19 +55,20 @@ def session() -> list[list[Point]]:
                victims=("server",)),
         share=SHARE,
     )  # fmt: skip
-    return _halves([*struck_by(("backend",), BETWEEN[2:]), *deck])
+    return _hands([*struck_by(("backend",), BETWEEN[2:]), *deck])
 
 
-def _halves(points_: list[Point]) -> list[list[Point]]:
-    """What two processes can do beside each other."""
+def _hands(points_: list[Point]) -> list[list[Point]]:
+    """What two processes can do beside each other; of many points so many each."""
     once = list(dict.fromkeys(points_))
-    return [once[::2], once[1::2]]
+    count = max(2, -(-len(once) // TOGETHER))
+    return [once[at::count] for at in range(count)]
 
 
 HANDS = {
     f"{deck.__name__}-{number}": (deck, number)
     for deck in (executor, session)
-    for number in range(2)
+    for number in range(len(deck()))
 }
 
 
