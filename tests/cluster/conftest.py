@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.cli.kit import Ptahk
 from tests.cluster.bed import Bed
-from tests.kit import clusters, podbed, servers
+from tests.kit import clusters, podbed, podreplica, servers
 from tests.kit.apiproxy import ApiProxy
 from tests.kit.chartbed import Installed, placed
 from tests.kit.clusterfixtures import create_namespace
@@ -123,3 +124,4 @@ def theatre(
     with ExitStack() as every:
         yield Theatre(town, fronted, beds, every, person)
     fronted.forget()
+    print(podreplica.told(town), file=sys.stderr)

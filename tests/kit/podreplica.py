@@ -11,7 +11,7 @@ from tests.kit import node
 from tests.kit.chartbed import LABEL, PROBES
 from tests.kit.clusters import PodCluster
 from tests.kit.rawapi import RawApi
-from tests.kit.serving import COORDINATION, metric_in
+from tests.kit.serving import COORDINATION, TOLD_MAX, metric_in
 from tests.kit.waiting import until
 
 PODS = f"/api/v1/namespaces/{COORDINATION}/pods"
@@ -81,3 +81,10 @@ def ready(town: PodCluster, api: RawApi) -> list[Replica]:
                 name, address = pod["metadata"]["name"], pod["status"]["podIP"]
                 found.append(Replica(town, api, name, address, container))
     return found
+
+
+def told(town: PodCluster) -> str:
+    """The last that each life of each replica wrote, as far as the node keeps it."""
+    files = town.own_plane.path.glob(f"pod-logs/{COORDINATION}_*/manager/*.log")
+    lines = [file.read_text(errors="replace").splitlines()[-TOLD_MAX:] for file in sorted(files)]
+    return "\n".join(line for some in lines for line in some)
