@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from tests.cli.kit import Ptahk
 from tests.cluster.bed import Bed
-from tests.kit import clusters, podbed, servers
+from tests.kit import clusters, podbed, podreplica, servers
 from tests.kit.apiproxy import ApiProxy
+from tests.kit.chartbed import Installed, placed
 from tests.kit.clusterfixtures import create_namespace
 from tests.kit.clusters import PodCluster
 from tests.kit.controlplane import Cluster
@@ -21,7 +23,7 @@ from tests.kit.podbed import Start
 from tests.kit.presence import present
 from tests.kit.rawapi import ADMINISTRATORS, RawApi, install_crds
 from tests.kit.serving import Served
-from tests.kit.theatre import Theatre
+from tests.kit.theatre import LEASE, Theatre
 
 for _name in ("census", "edits", "engines"):
     pytest.register_assert_rewrite(f"tests.cluster.scenarios_{_name}")
@@ -95,12 +97,31 @@ def person(town: PodCluster, tmp_path: Path) -> Iterator[podbed.Person]:
     ptahk.end()
 
 
+@pytest.fixture(scope="module")
+def lease() -> str:
+    """Of the leader of the release behind a fault proxy."""
+    return LEASE
+
+
+@pytest.fixture(scope="module")
+def fronted(
+    town: PodCluster, lease: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiProxy]:
+    """A fault proxy, and behind it the two replicas of the chart as Helm installs it."""
+    folder, address = tmp_path_factory.mktemp("fronted"), town.guests.address
+    with ApiProxy(town.plane, folder) as proxy:
+        port = proxy.listen(address, town.own_plane.authority.server("apiproxy", [address]))
+        with placed(town, folder, lease, (address, port)) as place:
+            Installed(place).ready()
+            yield proxy
+
+
 @pytest.fixture
 def theatre(
-    town: PodCluster, start: Start, beds: Callable[[], podbed.Bed], person: podbed.Person,
-    tmp_path: Path,
-) -> Iterator[Theatre]:  # fmt: skip
-    """Replicas behind a fault proxy, and resources that stand at a step."""
+    town: PodCluster, fronted: ApiProxy, beds: Callable[[], podbed.Bed], person: podbed.Person
+) -> Iterator[Theatre]:
+    """The release behind the proxy, and resources that stand at a step."""
     with ExitStack() as every:
-        proxy = every.enter_context(ApiProxy(town.plane, tmp_path))
-        yield Theatre(town, proxy, start, beds, every, person)
+        yield Theatre(town, fronted, beds, every, person)
+    fronted.forget()
+    print(podreplica.told(town), file=sys.stderr)

@@ -1,9 +1,8 @@
 """What people do with resources, under the chart as Helm installs it: two replicas in Pods.
 
 The manager's image, identity, rights, certificates, webhook and policies are all the release's
-here. What has to stand between a manager and the API server (``test_leader_faults``,
-``test_serve_faults``, losses) runs under a ``serve`` of the test's own, guarded by the same chart's
-rights and policies (``tests/kit/gate``).
+here. Where a fault proxy stands between the replicas and the API server it is the release too
+(``test_leader_faults``, ``test_scenarios_losses``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The leader struck at every durable step of an Apply: SIGKILL, SIGSTOP and a partition.
 
-Each step has a resource and a database of its own. Once every resource of a round stands at its
-step, one fault of the leader strikes them all; the next leader takes all of them on.
+The managers are the two replicas of the chart as Helm installs it, behind a fault proxy. Each step
+has a resource and a database of its own. Once every resource of a round stands at its step, one
+fault of the leader strikes them all; the next leader takes all of them on.
 
 - SIGKILL, partition: the write was carried out, and its answer is never seen.
 - SIGSTOP: the write is on its way, and lands after the next leader has gone on.
@@ -74,7 +75,8 @@ def land(made: Standing) -> None:
     answer = made.hold.done[0]
     step = made.step.partition(" ")[2]
     allowed = (201,) if step in ANYWHERE else ()
-    refused = (403, 404, 409, 422) if step == "CreateJob" else (404, 409, 422)
+    # 500: no replica could be asked just then.
+    refused = (403, 404, 409, 422, 500) if step == "CreateJob" else (404, 409, 422)
     assert answer in (*refused, *allowed), (made.step, answer)
 
 
@@ -88,8 +90,6 @@ def check(made: Standing, fault: str) -> None:
 def test_a_leader_is_struck_at_every_step_of_an_apply(
     theatre: Theatre, record_property: Callable[[str, object], None]
 ) -> None:
-    theatre.replica()
-    until(theatre.replicas[0][1].leads, "the first to lead")
     calm = theatre.enter("Apply ConsumeApproval", hold=False, locked=True, renewed=True)
     theatre.approve(calm.bed)
     if os.environ.get(RECORD_ENV):
@@ -112,7 +112,9 @@ def test_a_leader_is_struck_at_every_step_of_an_apply(
                 item.locks.close()
             theatre.heal(fault)
             for item in made:
-                if not item.done and item.hold is not None:
+                if item.done or item.hold is None:
+                    item.release()  # the next life at the same address is not held
+                else:
                     land(item)
         for item, fault in every:
             check(item, fault)

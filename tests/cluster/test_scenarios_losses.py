@@ -1,7 +1,8 @@
 """Everything of an Apply that a cluster can lose, at every step of it: the ledger decides.
 
-Each step has a resource and a database of its own. The leader is held at that step; something is
-lost; then the leader goes on. ``steps.txt`` names the steps; each is in one group here:
+The managers are the two replicas of the chart as Helm installs it, behind a fault proxy. Each step
+has a resource and a database of its own. The leader is held at that step; something is lost; then
+the leader goes on. ``steps.txt`` names the steps; each is in one group here:
 
 - ``EARLY``: there is no Job yet, so neither container, Pod nor Job can be lost, and nobody makes a
   second Pod of a Job that does not exist.
@@ -13,19 +14,26 @@ lost; then the leader goes on. ``steps.txt`` names the steps; each is in one gro
 The kubelet is lost under several of them at once. The default run loses everything at the
 statement, and a few things elsewhere; with a budget above 1 everything everywhere. Only so many at
 a time that what stands first does not come to its deadline while the last is on its way.
+
+At the end twenty answers hang that a manager reads: the logs of Pods that ran.
 """
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pytest
 
-from tests.kit import node
+from ptahk.engine.model.fields import parse_time
+from tests.kit import node, podjobs
+from tests.kit.apifaults import Hang
 from tests.kit.budget import scaled
+from tests.kit.podreplica import Replica
 from tests.kit.rawapi import Answered
 from tests.kit.servingbed import job_controller, pod_of
 from tests.kit.theatre import (
@@ -74,8 +82,12 @@ TOGETHER = 8
 """Resources that stand at their steps at the same time."""
 SAMPLE = (MARK, "Apply ConfirmJob", STATEMENT, "Apply Settle", "Prove ConfirmJob", "Prove Settle")
 """Steps at which the default run loses the kubelet; all of them with a budget."""
-LEASE = "30s"
-"""Of the leader, whom nothing is to cost the lead here."""
+
+
+@pytest.fixture(scope="module")
+def lease() -> str:
+    """Of the leader, whom nothing is to cost the lead here."""
+    return "30s"
 
 
 def stored_job(made: Standing) -> dict[str, Any]:
@@ -143,6 +155,10 @@ LOSSES: dict[str, Callable[[Standing], None]] = {
     "pod": delete_pod,
     "job": delete_job,
 }
+TWENTY = 20
+HANGING_S = 90
+RENEWED_S = (HANGING_S + 60) / 3
+"""When a Lease of an operation with that deadline is renewed."""
 LEFT = ("pod", "job")
 """What is there to be lost once the container has ended."""
 
@@ -241,9 +257,6 @@ STRUCK = batches(cases(every=EVERY))
 @pytest.mark.parametrize("batch", range(len(CHOSEN)))
 def test_the_kubelet_is_killed_at_every_step(theatre: Theatre, batch: int) -> None:
     """And comes back once everything that ran has ended without it."""
-    theatre.lease = LEASE
-    theatre.replica()
-    until(theatre.replicas[0][1].leads, "the first to lead", 120)
     theatre.standby()
     # The renewal first: it comes by itself, and late.
     steps = sorted(CHOSEN[batch], key=lambda step: step != RENEWAL)
@@ -300,9 +313,6 @@ def nothing_to_lose(made: Standing) -> None:
 def test_what_runs_is_lost_at_every_step(
     theatre: Theatre, batch: int, record_property: Callable[[str, object], None]
 ) -> None:
-    theatre.lease = LEASE
-    theatre.replica()
-    until(theatre.replicas[0][1].leads, "the first to lead", 120)
     theatre.standby()
     entered = [(case, enter(theatre, case.step, ended=case.ended)) for case in STRUCK[batch]]
     waiting = dict(enumerate(entered))
@@ -339,3 +349,51 @@ def stands(theatre: Theatre, case: Case, made: Standing) -> bool:
     if case.step in AFTER + PROVEN:
         return True
     return runs(made) and bool(pods(made))
+
+
+@pytest.mark.timeout(900)
+def test_twenty_logs_that_hang_delay_nobody_else(theatre: Theatre) -> None:
+    """C-5.4: no other resource's pass, and no renewal, is late by more than a second."""
+    leader, stuck, free = theatre.replicas[0], theatre.beds(), theatre.beds()
+    url = f"postgresql://nobody:none@{theatre.town.guests.address}:1/none"
+    podjobs.create(theatre.town.plane, stuck.namespace, podjobs.secret("nowhere", {"url": url}))
+    logs = rf"/namespaces/{stuck.namespace}/pods/[^/]+/log"
+    rule = theatre.proxy.rule(Hang(), path=logs, client=leader.address)
+    names = [f"stuck{number}" for number in range(TWENTY)]
+    for name in names:
+        target = {"coordinationKey": f"{stuck.namespace}/{name}", "urlFrom": {"name": "nowhere"}}
+        execution = {"activeDeadlineSeconds": HANGING_S}
+        document = stuck.manifest(name, target=target, execution=execution)
+        assert stuck.api.make(document, stuck.namespace).status == 201
+    until(lambda: all(stuck.claim(name).get("jobName") for name in names), "twenty claims")
+    # Each of their Leases is renewed once by then, and no read has come to its deadline (C-5.3).
+    latest_s, ends = 0.0, time.monotonic() + RENEWED_S + 2
+    until(lambda: len({seen.path for seen in rule.hits}) == TWENTY, "twenty logs")
+    running = "ptahk_result_reads_running"
+    until(lambda: leader.metric(running) == TWENTY, "twenty reads that hang", 5)
+    slow = slow_waits(leader)
+    free.make(interval="0")
+    began = time.monotonic()
+    until(lambda: free.claim().get("jobUid"), "the free one's Job")
+    assert time.monotonic() - began < 10
+    ends = max(ends, time.monotonic() + 10)
+    while time.monotonic() < ends:
+        latest_s = max(latest_s, leader.metric("ptahk_renewals_overdue_seconds"))
+        time.sleep(0.2)  # samples of a gauge
+    assert latest_s < 1.0, "no renewal was late"
+    assert slow_waits(leader) == slow, "no pass waited longer than a second"
+    assert leader.metric("ptahk_renewals_kept") >= TWENTY
+    times = [parse_time(item["spec"]["renewTime"]) for item in stuck.leases()]
+    ages_s = [(datetime.now(UTC) - renewed).total_seconds() for renewed in times]
+    assert len(ages_s) == TWENTY and max(ages_s) < RENEWED_S + 5, ages_s
+    free.ready()
+    assert free.tables() == ["items", "orders"]
+    rule.release()
+    until(lambda: leader.metric(running) == 0, "every read to end")
+    assert leader.leads()
+
+
+def slow_waits(replica: Replica) -> float:
+    """How many passes waited longer than a second for a worker."""
+    name = "ptahk_queue_wait_seconds"
+    return replica.metric(f"{name}_count") - replica.metric(f'{name}_bucket{{le="1.0"}}')

@@ -3,7 +3,8 @@
 Loopback and tests only. It ends TLS with an authority of its own and asks every client for a
 certificate of that authority, which names the client; towards the API server it uses a real
 certificate of the client's user. So two clients of one user can be told apart, counted and cut
-off one by one, and the API server sees nothing but its ordinary users.
+off one by one, and the API server sees nothing but its ordinary users. Pods come another way in
+(``listen``): each is named by its address, and its token is passed on.
 
 Every request is passed on once, or not at all; what becomes of it and of its answer is decided by
 the first rule that fits. Without a rule nothing is changed.
@@ -48,23 +49,41 @@ class _Gone(Exception):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
-    proxy: ApiProxy
+
+    def __init__(self, address: str, proxy: ApiProxy, context: ssl.SSLContext) -> None:
+        super().__init__((address, 0), _Handler)
+        self.proxy = proxy
+        self._context = context
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
 
     def get_request(self) -> tuple[Any, Any]:
         raw, address = super().get_request()
         # The handshake belongs to the connection's own thread: a slow client delays no other.
-        wrapped = self.proxy.context.wrap_socket(
-            raw, server_side=True, do_handshake_on_connect=False
-        )
+        wrapped = self._context.wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
         return wrapped, address
 
     def shutdown_request(self, request: Any) -> None:
-        self.proxy.forget(request)
+        self.proxy.ended(request)
         request.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A broken connection is this proxy's trade; anything else is kept for the test."""
         self.proxy.failed(request)
+
+
+def _shows(pair: Pair) -> ssl.SSLContext:
+    """A server's context with this certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    return context
 
 
 def _reset(connection: socket.socket) -> None:
@@ -217,22 +236,18 @@ class ApiProxy:
         self._upstreams: dict[socket.socket, http.client.HTTPSConnection] = {}
         self._failures: list[str] = []
         self._connections = 0
-        pair = self._authority.server("apiproxy", ["127.0.0.1", "localhost"])
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(pair.certificate, pair.key)
-        self.context.load_verify_locations(self._authority.certificate)
-        self.context.verify_mode = ssl.CERT_REQUIRED
+        context = _shows(self._authority.server("apiproxy", ["127.0.0.1", "localhost"]))
+        context.load_verify_locations(self._authority.certificate)
+        context.verify_mode = ssl.CERT_REQUIRED
         parts = urllib.parse.urlsplit(cluster.url)
         assert parts.hostname is not None
         self._host, self._port = parts.hostname, parts.port or 443
-        self._server = _Server(("127.0.0.1", 0), _Handler, bind_and_activate=True)
-        self._server.proxy = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._servers = [_Server("127.0.0.1", self, context)]
 
     @property
     def url(self) -> str:
         """Where clients find it."""
-        return f"https://127.0.0.1:{self._server.server_port}"
+        return f"https://127.0.0.1:{self._servers[0].server_port}"
 
     @property
     def ca(self) -> Path:
@@ -249,6 +264,19 @@ class ApiProxy:
             self._identities[client] = self._cluster.identity(user, groups)
         pair = self._authority.client(client, (), f"proxied-{client}")
         return write_kubeconfig(self._folder / f"{client}.kubeconfig", self.url, self.ca, pair)
+
+    def listen(self, address: str, pair: Pair) -> int:
+        """Let Pods in too, which trust their cluster's CA and show a token; the port.
+
+        The rules know a Pod by its address; to the API server it is whom its token names.
+
+        :param address: of this machine, as Pods see it.
+        :param pair: a certificate of the cluster's CA for that address.
+        """
+        made = _Server(address, self, _shows(pair))
+        self._servers.append(made)
+        made.start()
+        return made.server_port
 
     def rule(
         self,
@@ -300,6 +328,16 @@ class ApiProxy:
         with self._lock:
             self._reset_all(client)
 
+    def forget(self) -> None:
+        """End every rule and partition, and forget what was seen, as before the first of them."""
+        with self._lock:
+            rules, self._rules, self._seen = self._rules, [], []
+            apart = list(self._apart)
+        for rule in rules:
+            rule.release()
+        for client in apart:
+            self.heal(client)
+
     def _reset_all(self, client: str | None) -> None:
         for connection, name in self._open.items():
             if client in (None, name):
@@ -311,7 +349,7 @@ class ApiProxy:
                         socket.socket.shutdown(upstream.sock, socket.SHUT_RDWR)
 
     def __enter__(self) -> ApiProxy:
-        self._thread.start()
+        self._servers[0].start()
         return self
 
     def __exit__(
@@ -326,9 +364,8 @@ class ApiProxy:
             self._reset_all(None)
         for rule in rules:
             rule.release()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        for server in self._servers:
+            server.end()
         assert kind is not None or not self._failures, self._failures
 
     # What follows is for the proxy's own threads.
@@ -337,13 +374,14 @@ class ApiProxy:
         """Whose connection this is, and its number."""
         certificate = connection.getpeercert() or {}
         subject: Any = certificate.get("subject", ())
-        name = next(value for pairs in subject for key, value in pairs if key == "commonName")
+        names = [value for pairs in subject for key, value in pairs if key == "commonName"]
+        name = names[0] if names else str(connection.getpeername()[0])
         with self._lock:
             self._connections += 1
             self._open[connection] = name
             return name, self._connections
 
-    def forget(self, connection: socket.socket) -> None:
+    def ended(self, connection: socket.socket) -> None:
         """The connection has ended."""
         with self._lock:
             self._open.pop(connection, None)
@@ -368,11 +406,12 @@ class ApiProxy:
 
     @contextlib.contextmanager
     def upstream(self, client: str, asking: socket.socket) -> Iterator[http.client.HTTPSConnection]:
-        """A connection to the API server as the client's user."""
+        """A connection to the API server as the client's user; a Pod's token says whose."""
         with self._lock:
-            pair = self._identities[client]
+            pair = self._identities.get(client)
         context = ssl.create_default_context(cafile=str(self._cluster.ca))
-        context.load_cert_chain(pair.certificate, pair.key)
+        if pair is not None:
+            context.load_cert_chain(pair.certificate, pair.key)
         connection = http.client.HTTPSConnection(self._host, self._port, context=context)
         with self._lock:
             self._upstreams[asking] = connection

@@ -11,7 +11,7 @@ import signal
 import ssl
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,11 +99,14 @@ class Place:
 
 
 @contextmanager
-def placed(town: PodCluster, folder: Path, lease: str = "6s") -> Iterator[Place]:
+def placed(
+    town: PodCluster, folder: Path, lease: str = "6s", way: tuple[str, int] | None = None
+) -> Iterator[Place]:
     """A cluster that Helm can install to; nothing is installed yet.
 
     :param folder: for the values.
     :param lease: of the leader, as the chart's value.
+    :param way: address and port of another way to the API server, such as a fault proxy.
     """
     present(functools.partial(helm.program, "4"))
     install_crds(town.plane)
@@ -111,7 +114,7 @@ def placed(town: PodCluster, folder: Path, lease: str = "6s") -> Iterator[Place]
     town.plane.kubectl(
         "label", "namespace", COORDINATION, "pod-security.kubernetes.io/enforce=restricted"
     )
-    with relay.api_server(town) as (address, port):
+    with relay.api_server(town) if way is None else nullcontext(way) as (address, port):
         values = folder / "values.json"
         told = {
             "image": {"manager": town.images["manager"], "executor": town.images["executor"]},

@@ -125,7 +125,7 @@ class Gate:
     def reach(self) -> socket.socket | None:
         """A connection to a webhook; None: no replica is ready.
 
-        The newest first: a test that holds a leader starts the next one, which answers.
+        The newest first: a test that cuts a leader off starts the next one, which answers.
         """
         for replica in reversed(self.replicas):
             port = replica.webhook_port

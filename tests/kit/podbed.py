@@ -72,6 +72,11 @@ class Bed:
 
     def make(self, name: str = "db", *, text: str = DECLARED, **spec: Any) -> None:
         """kubectl creates a resource."""
+        document = self.manifest(name, text=text, **spec)
+        self.kubectl("create", "--filename=-", stdin=json.dumps(document))
+
+    def manifest(self, name: str = "db", *, text: str = DECLARED, **spec: Any) -> dict[str, Any]:
+        """What a person writes for a resource."""
         target = {"engine": self.engine, "coordinationKey": self.database.name,
                   "urlFrom": {"name": "db"}}  # fmt: skip
         whole = {
@@ -80,8 +85,7 @@ class Bed:
             "policy": {"apply": "Always", "schemas": ["app"]} | spec.pop("policy", {}),
         }
         document = {"apiVersion": API_VERSION, "kind": SCHEMA, "metadata": {"name": name}}
-        text = json.dumps(document | {"spec": whole | spec})
-        self.kubectl("create", "--filename=-", stdin=text)
+        return document | {"spec": whole | spec}
 
     def change(self, name: str = "db", **spec: Any) -> None:
         """Merge these fields into the spec.
@@ -165,14 +169,18 @@ class Bed:
 
     def lease(self) -> dict[str, Any] | None:
         """The realm's Lease while a resource of this namespace holds it."""
+        return next(iter(self.leases()), None)
+
+    def leases(self) -> list[dict[str, Any]]:
+        """Every realm's Lease that a resource of this namespace holds."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{COORDINATION}/leases"
+        found = []
         for item in self.api.call("GET", path).document["items"]:
             holder = (item["metadata"].get("annotations") or {}).get(HOLDER)
             held = item["spec"].get("holderIdentity")
             if held and holder and json.loads(holder)["namespace"] == self.namespace:
-                found: dict[str, Any] = item
-                return found
-        return None
+                found.append(item)
+        return found
 
     def tables(self) -> list[str]:
         rows = self.database.rows(

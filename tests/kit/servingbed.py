@@ -1,30 +1,24 @@
 """A namespace for ``ptahk serve`` on a control plane without controllers or nodes.
 
-The test is what the cluster lacks: ``finish`` does what Job controller and kubelet would.
+The test is what the cluster lacks: ``pod_of`` is what the Job controller would send.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from ptahk.backends.kube.pod import CONTAINER
-from ptahk.engine.model.fields import parse_time
-from ptahk.engine.model.lease import HOLDER
 from ptahk.engine.model.resource import API_VERSION, SCHEMA
 from tests.kit.clusterfixtures import create_namespace
 from tests.kit.controlplane import Cluster
 from tests.kit.rawapi import ADMINISTRATORS, RawApi, resources
-from tests.kit.serving import COORDINATION, IDENTITY
+from tests.kit.serving import IDENTITY
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 CONTROLLERS = "system:serviceaccounts:kube-system"
-_MERGE = "application/merge-patch+json"
 _TRACKING = "batch.kubernetes.io/job-tracking"
-_THEN = "2026-01-01T00:00:00Z"
 
 
 def make(cluster: Cluster) -> Bed:
@@ -74,10 +68,6 @@ class Bed:
         """The manager's identity with every right: who alone writes status."""
         return RawApi(self.api.cluster, IDENTITY, ADMINISTRATORS)
 
-    @cached_property
-    def system(self) -> RawApi:
-        return job_controller(self.api.cluster)
-
     def make(self, name: str = "db", **spec: Any) -> None:
         target = {"engine": "postgresql", "coordinationKey": f"{self.namespace}/{name}",
                   "urlFrom": {"name": "db"}}  # fmt: skip
@@ -102,40 +92,3 @@ class Bed:
     def reasons(self) -> list[str]:
         path = f"/api/v1/namespaces/{self.namespace}/events"
         return [item["reason"] for item in self.api.call("GET", path).document["items"]]
-
-    def ages_of_leases_s(self) -> list[float]:
-        """Seconds since each held realm Lease of this namespace's resources was renewed."""
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{COORDINATION}/leases"
-        found = []
-        for item in self.api.call("GET", path).document["items"]:
-            holder = (item["metadata"].get("annotations") or {}).get(HOLDER)
-            if holder is not None and json.loads(holder)["namespace"] == self.namespace:
-                renewed = parse_time(item["spec"]["renewTime"])
-                found.append((datetime.now(UTC) - renewed).total_seconds())
-        return found
-
-    def finish(self, job: dict[str, Any]) -> None:
-        """A Pod of this Job ran to its end, and the Job with it. Its log is nowhere."""
-        metadata = job["metadata"]
-        base = f"/api/v1/namespaces/{self.namespace}/pods"
-        name = self._good("POST", base, pod_of(job))["metadata"]["name"]
-        state = {"exitCode": 0, "startedAt": _THEN, "finishedAt": _THEN}
-        status = {
-            "name": CONTAINER, "containerID": "containerd://1", "image": "x", "imageID": "x",
-            "ready": False, "restartCount": 0, "state": {"terminated": state},
-        }  # fmt: skip
-        told = {"status": {"phase": "Succeeded", "containerStatuses": [status]}}
-        self._good("PATCH", f"{base}/{name}/status", told)
-        conditions = [
-            {"type": kind, "status": "True", "lastTransitionTime": _THEN}
-            for kind in ("SuccessCriteriaMet", "Complete")
-        ]
-        done = {"startTime": _THEN, "completionTime": _THEN, "succeeded": 1}
-        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{metadata['name']}/status"
-        self._good("PATCH", path, {"status": {**done, "conditions": conditions}})
-
-    def _good(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        kind = _MERGE if method == "PATCH" else "application/json"
-        answer = self.system.call(method, path, body, kind=kind)
-        assert answer.status in (200, 201), answer.message
-        return answer.document

@@ -1,6 +1,7 @@
 """The fault proxy itself: what it breaks, what it leaves whole, and what it counts."""
 
 import base64
+import contextlib
 import http.client
 import json
 import ssl
@@ -16,6 +17,7 @@ import pytest
 from tests.kit.apifaults import LOG_GONE, Cut, Drip, Hang, LoseAnswer, Refuse, Reply
 from tests.kit.apiproxy import ApiProxy
 from tests.kit.controlplane import MASTERS, Cluster, KubectlFailed, run_kubectl
+from tests.kit.pki import Authority
 from tests.kit.waiting import until
 
 _SHORT_S = 0.5
@@ -284,3 +286,42 @@ def test_a_stranger_is_not_let_in(
         stranger.ask("GET", "/version")
     stranger.connection.close()
     assert api_proxy.seen() == []
+
+
+def test_pods_are_told_apart_by_address_and_keep_their_token(
+    control_plane: Cluster, api_proxy: ApiProxy, namespace: str, tmp_path: Path
+) -> None:
+    where = ("--namespace", namespace)
+    control_plane.kubectl("create", "serviceaccount", "walker", *where)
+    token = control_plane.kubectl("create", "token", "walker", *where).strip()
+    authority = Authority.create(tmp_path)
+    port = api_proxy.listen("127.0.0.2", authority.server("pods", ["127.0.0.2"]))
+
+    def ask(source: str, authorization: str) -> tuple[int, bytes]:
+        context = ssl.create_default_context(cafile=str(authority.certificate))
+        connection = http.client.HTTPSConnection(
+            "127.0.0.2", port, context=context, timeout=_SHORT_S * 4,
+            source_address=(source, 0),
+        )  # fmt: skip
+        headers = {"Content-Type": "application/json", "Authorization": authorization}
+        body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        with contextlib.closing(connection):
+            connection.request("POST", path, body=body, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    status, told = ask("127.0.0.4", f"Bearer {token}")
+    user = json.loads(told)["status"]["userInfo"]["username"]
+    assert (status, user) == (201, f"system:serviceaccount:{namespace}:walker")
+    assert ask("127.0.0.4", "Bearer none")[0] == 401, "nobody is somebody by the way alone"
+    assert {seen.client for seen in api_proxy.seen()} == {"127.0.0.4"}
+    api_proxy.rule(Reply(503), client="127.0.0.4")
+    api_proxy.partition("127.0.0.5")
+    assert ask("127.0.0.4", f"Bearer {token}")[0] == 503
+    with pytest.raises(TimeoutError):
+        ask("127.0.0.5", f"Bearer {token}")
+    api_proxy.forget()
+    assert api_proxy.seen() == []
+    assert ask("127.0.0.4", f"Bearer {token}")[0] == 201
+    assert ask("127.0.0.5", f"Bearer {token}")[0] == 201

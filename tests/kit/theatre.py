@@ -1,11 +1,14 @@
 """Resources that are brought to a step of their operation each, and stand there.
 
-The fault proxy holds the leader's write of that step, and lets the leader do nothing more for that
-resource. What happens to leader, Pod or node then happens at exactly that step.
+The managers are the two replicas of the release that Helm installed, behind the fault proxy. It
+holds the leader's write of that step, and lets the leader write nothing more for that resource but
+renewals of its Lease. What happens to leader, Pod or node then happens at exactly that step. Reads
+go on: the leader answers admission too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ptahk.engine.model.job import OPERATION_ID
-from tests.kit import podbed
+from tests.kit import podbed, podreplica
 from tests.kit.apifaults import Hang, Refuse, Rule, Seen
 from tests.kit.apiproxy import ApiProxy
 from tests.kit.clusters import PodCluster
-from tests.kit.podbed import Bed, Start
+from tests.kit.podbed import Bed
+from tests.kit.podreplica import Replica
 from tests.kit.rawapi import RawApi
-from tests.kit.serving import GROUPS, IDENTITY, Served
 from tests.kit.waiting import until
 from tests.kit.wiresteps import WRITES, WireSteps
 
@@ -32,6 +35,11 @@ RENEWAL = "Apply RenewLease"
 APPROVAL = "Apply ConsumeApproval"
 LEASE = "12s"
 """Of the leader: a busy machine may not cost it the lead."""
+NEXT_S = 240
+"""For a replica to be ready: the kubelet waits longer before each new life."""
+ENDS = {"killed": {137}, "stopped": {6, 137}, "apart": {6}}
+"""Fault → exit codes: by the signal; by the lost lead. Who is stopped for long fails its liveness
+probe, and may be killed for it before it can go on."""
 DEADLINE_S = 60
 ARRIVAL_S = 240
 STEPS = Path(__file__).resolve().parents[1] / "cluster" / "steps.txt"
@@ -73,20 +81,27 @@ class Theatre:
 
     town: PodCluster
     proxy: ApiProxy
-    starting: Start
     beds: Callable[[], Bed]
     every: ExitStack
     person: podbed.Person
-    lease: str = LEASE
-    """Of the leader."""
+    api: RawApi = field(init=False)
     steps: WireSteps = field(init=False)
-    replicas: list[tuple[str, Served]] = field(default_factory=list)
+    replicas: list[Replica] = field(default_factory=list)
+    """Who leads, and who is to lead next, each in one life: a Pod may come more than once."""
     _waiting: dict[str, ExitStack] = field(default_factory=dict)
     """Namespace → the lock that keeps its statement waiting until its Lease is renewed."""
 
     def __post_init__(self) -> None:
-        self.steps = WireSteps(RawApi(self.town.plane))
+        self.api = RawApi(self.town.plane)
+        self.steps = WireSteps(self.api)
         self.proxy.rule(Refuse(), when=self._spied)
+        self.replicas.append(until(self._leader, "a replica to lead", NEXT_S))
+
+    def _leader(self) -> Replica | None:
+        return next((found for found in self._ready() if found.leads()), None)
+
+    def _ready(self) -> list[Replica]:
+        return podreplica.ready(self.town, self.api)
 
     def _spied(self, seen: Seen) -> bool:
         """Name every step; a statement that only waited for a renewal waits no longer."""
@@ -95,16 +110,18 @@ class Theatre:
             self._waiting.pop(found[0]).close()
         return False
 
-    def replica(self) -> None:
-        """One more, ready to lead."""
-        client = f"r{len(self.replicas)}"
-        kubeconfig = self.proxy.kubeconfig(client, IDENTITY, GROUPS)
-        made = self.starting(kubeconfig=kubeconfig, lease=self.lease)
-        self.replicas.append((client, made.ready()))
+    def standby(self) -> Replica:
+        """The other replica, once it is ready: it answers admission, and is to lead next."""
+        address = self.replicas[-1].address
 
-    def standby(self) -> None:
-        """One that answers admission while the leader is held, and is itself never held."""
-        self.starting(lease=self.lease).ready()
+        def other() -> Replica | None:
+            return next((found for found in self._ready() if found.address != address), None)
+
+        return until(other, "the other replica to be ready", NEXT_S)
+
+    def replica(self) -> None:
+        """Who is to lead next, once it is ready."""
+        self.replicas.append(self.standby())
 
     def enter(
         self, step: str, *, done: bool = True, hold: bool = True, locked: bool = False,
@@ -128,7 +145,7 @@ class Theatre:
         if renewed or (step == RENEWAL and not locked):
             self._waiting[bed.namespace] = locks
         if hold and step != STATEMENT:
-            self._hold(made, self.replicas[-1][0])
+            self._hold(made, self.replicas[-1].address)
         policy = {"apply": "OnApproval" if step == APPROVAL else "Always", "lockTimeout": "10m"}
         execution = {"activeDeadlineSeconds": deadline_s, "failureRetryInterval": "5s"}
         bed.make(text=AFTER, interval="0", policy=policy, execution=execution)
@@ -137,7 +154,7 @@ class Theatre:
     def onward(self, made: Standing, step: str) -> Standing:
         """Let one that stands go on to a later step of its, where it stands again."""
         after = Standing(step, made.bed, True, made.locks)
-        self._hold(after, self.replicas[-1][0])
+        self._hold(after, self.replicas[-1].address)
         made.release()
         made.wake()
         return after
@@ -147,9 +164,14 @@ class Theatre:
         wanted = (namespace, made.step)
 
         def stands(seen: Seen) -> bool:
-            return made.hold is not None and bool(made.hold.hits) and not made.hold.released
+            if made.hold is None or not made.hold.hits or made.hold.released:
+                return False
+            step = self.steps.of(seen)
+            if step is None:
+                return f"/namespaces/{namespace}/" in seen.path
+            return step[0] == namespace and not step[1].endswith("RenewLease")
 
-        self.proxy.rule(Refuse(), path=f"/namespaces/{namespace}/", client=client, when=stands)
+        self.proxy.rule(Refuse(), method="|".join(WRITES), client=client, when=stands)
         made.hold = self.proxy.rule(
             Hang(done=made.done, outlives=True), client=client, times=1,
             when=lambda seen: self.steps.of(seen) == wanted,
@@ -184,34 +206,35 @@ class Theatre:
 
     def strike(self, fault: str) -> None:
         """Of the leader: ``killed``, ``stopped`` or ``apart``. Returns once the next one leads."""
-        client, leader = self.replicas[-2]
+        leader, following = self.replicas[-2:]
         if fault == "killed":
             leader.signal(signal.SIGKILL)
         elif fault == "stopped":
             leader.signal(signal.SIGSTOP)
         else:
-            self.proxy.partition(client)
-        until(self.replicas[-1][1].leads, "the next to lead", 120)
+            self.proxy.partition(leader.address)
+        if fault != "stopped":
+            # A lead that cannot be kept is given up before anybody else can have it.
+            assert leader.wait() in ENDS[fault]
+        until(following.leads, "the next to lead", 120)
 
     def heal(self, fault: str) -> None:
-        """Let the old leader go on, which has to end; after a partition without another write."""
-        client, leader = self.replicas[-2]
-        if fault == "killed":
-            leader.wait()
-            return
-        before = self._writes(client)
+        """Let the old leader go on, which has to end, and to write nothing more of its steps."""
+        leader = self.replicas[-2]
         if fault == "stopped":
             # What it had checked and not yet sent is sent now, and refused: it was overtaken.
-            leader.signal(signal.SIGCONT)
-            assert leader.wait() == 6
-        else:
-            self.proxy.heal(client)
-            assert leader.wait() == 6
-            assert self._writes(client) == before, "it wrote though it led no more"
+            with contextlib.suppress(RuntimeError):
+                leader.signal(signal.SIGCONT)
+            assert leader.wait() in ENDS[fault]
+        elif fault == "apart":
+            before = self._written(leader)
+            self.proxy.heal(leader.address)
+            assert self._written(leader) == before, "it wrote though it led no more"
 
-    def _writes(self, client: str) -> list[str]:
-        seen = self.proxy.seen(method="|".join(WRITES), client=client)
-        return [f"{item.method} {item.path}" for item in seen if "/events" not in item.path]
+    def _written(self, replica: Replica) -> list[Seen]:
+        """Durable steps that were sent from its address: its next life leads no more than it."""
+        seen = self.proxy.seen(method="|".join(WRITES), client=replica.address)
+        return [item for item in seen if self.steps.of(item) is not None]
 
 
 def accounted(bed: Bed, what: Any) -> list[dict[str, Any]]:
