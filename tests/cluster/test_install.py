@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,13 +12,12 @@ from typing import Any
 import pytest
 
 from tests.kit import certmanager, clusters, helm, podbed, servers
-from tests.kit.chartbed import WAIT, Place, placed
+from tests.kit.chartbed import REFUSED, WAIT, Place, placed
 from tests.kit.presence import present
 from tests.kit.rawapi import RawApi
 from tests.kit.serving import COORDINATION
 from tests.kit.waiting import until
 
-REFUSED = 'webhook "operations.ptahk.dev" denied the request'
 MORE = podbed.DECLARED + "CREATE TABLE app.more (id int);"
 LAST = MORE.replace("app.items (id int)", "app.items (id int, more int)")
 
@@ -47,7 +47,11 @@ def test_from_install_to_removal(place: Place, bed: podbed.Bed) -> None:
 
 
 def test_with_cert_manager(place: Place, bed: podbed.Bed, tmp_path: Path) -> None:
-    """Its part is played by the test; the Secret comes to the replicas by the kubelet."""
+    """Its part is played by the test; the Secret comes to the replicas by the kubelet.
+
+    What is installed and removed here is so by Helm 3.
+    """
+    place = dataclasses.replace(place, version="3")
     certmanager.install_kinds(place.town.plane)
     issuer = certmanager.CertManager(place.town.plane, tmp_path, COORDINATION)
     place.install("install", "--set=certManager.enabled=true")
