@@ -15,6 +15,9 @@ from tests.cluster.scenarios_migrations import (
     test_the_interval_finds_what_somebody_changed_by_hand,
     test_the_same_on_mysql,
 )
+from tests.cluster.scenarios_person import (
+    test_a_person_takes_a_change_from_its_plan_to_its_proof,
+)
 from tests.cluster.scenarios_restore import (
     test_a_restored_store_runs_nothing_until_somebody_says_so,
     test_a_store_restored_under_a_running_release_runs_nothing_either,
@@ -25,6 +28,7 @@ from tests.kit.waiting import until
 
 __all__ = [
     "start", "test_a_directory_that_moved_after_its_approval_is_refused_by_name",
+    "test_a_person_takes_a_change_from_its_plan_to_its_proof",
     "test_a_restored_store_runs_nothing_until_somebody_says_so",
     "test_a_schema_and_a_migration_on_one_realm",
     "test_a_store_restored_under_a_running_release_runs_nothing_either",
