@@ -47,13 +47,13 @@ def into_the_pod(bed: Bed, name: str) -> None:
     with pytest.raises(KubectlFailed, match="no debug container"):
         bed.kubectl("debug", name, "--image=busybox", "--profile=restricted", "--attach=false")
     resized = {"spec": {"containers": [{"name": CONTAINER, "resources": {
-        "requests": {"cpu": "200m"}}}]}}  # fmt: skip
+        "requests": {"cpu": "60m"}}}]}}  # fmt: skip
     with pytest.raises(KubectlFailed, match="is not resized"):
         bed.kubectl("patch", "pod", name, "--subresource=resize", f"--patch={json.dumps(resized)}")
     with pytest.raises(KubectlFailed, match="never changes"):
         bed.kubectl("set", "image", f"pod/{name}", f"{CONTAINER}=busybox")
     with pytest.raises(KubectlFailed, match="no exec"):
-        bed.kubectl("exec", name, "--", "env")
+        bed.town.plane.kubectl("exec", name, f"--namespace={bed.namespace}", "--", "env")
     with pytest.raises(KubectlFailed, match="never changes"):
         bed.kubectl("label", "pod", name, "job-name-")
 
@@ -85,7 +85,9 @@ def test_nobody_reaches_into_an_apply_that_runs(start: Start, beds: Callable[[],
     bed.database.run(BEFORE, bed.role)
     with bed.database.connect() as holding, holding.transaction():
         holding.execute("LOCK TABLE app.orders IN ACCESS SHARE MODE")
-        bed.make(text=AFTER, policy={"lockTimeout": "10m"})
+        # A Pod of no requests may not be resized anyhow.
+        execution = {"resources": {"requests": {"cpu": "50m"}}}
+        bed.make(text=AFTER, policy={"lockTimeout": "10m"}, execution=execution)
         until(lambda: bed.claim().get("type") == "Apply" and bed.waits(), "the Apply", 240)
         (job,) = jobs_of(bed, "apply")
         pod = pod_of(bed, job)
