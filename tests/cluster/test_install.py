@@ -19,7 +19,8 @@ from tests.kit.serving import COORDINATION
 from tests.kit.waiting import until
 
 MORE = podbed.DECLARED + "CREATE TABLE app.more (id int);"
-LAST = MORE.replace("app.items (id int)", "app.items (id int, more int)")
+UPGRADED = MORE.replace("app.items (id int)", "app.items (id int, late int)")
+LAST = UPGRADED.replace("late int", "late int, more int")
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +91,6 @@ def second(place: Place) -> None:
             )
 
 
-def upgraded(place: Place, bed: podbed.Bed) -> None:
-    before = {item["metadata"]["uid"] for item in place.pods()}
-    place.install("upgrade", "--set=manager.workers=3", *WAIT)
-    until(lambda: not before & {item["metadata"]["uid"] for item in place.pods()}, "new Pods", 240)
-    assert bed.exists() and bed.status()["lastPlan"]
-
-
 @contextlib.contextmanager
 def applying(bed: podbed.Bed, text: str) -> Iterator[dict[str, Any]]:
     """An Apply whose statement waits while the block runs; its claim."""
@@ -105,6 +99,22 @@ def applying(bed: podbed.Bed, text: str) -> Iterator[dict[str, Any]]:
         bed.change(desired={"inline": text}, policy={"lockTimeout": "10m"})
         until(lambda: bed.claim().get("type") == "Apply" and bed.waits(), "the Apply", 240)
         yield bed.claim()
+
+
+def upgraded(place: Place, bed: podbed.Bed) -> None:
+    """While an Apply runs: the replicas of the new version go on with it."""
+    before = {item["metadata"]["uid"] for item in place.pods()}
+    with applying(bed, UPGRADED) as claim:
+        place.install("upgrade", "--set=manager.workers=3", *WAIT)
+        until(
+            lambda: not before & {item["metadata"]["uid"] for item in place.pods()}, "new Pods", 240
+        )
+        assert bed.claim()["operationId"] == claim["operationId"] and bed.lease()
+    bed.ready()
+    apply, proof = bed.history()[-2:]
+    assert (apply["operationId"], proof["type"]) == (claim["operationId"], "Prove")
+    assert apply["settled"]["type"] == "Succeeded"
+    assert [state for _, state in bed.ledger()] == ["finished"] * 2, "once, not again"
 
 
 def kept(place: Place, bed: podbed.Bed) -> None:
