@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ptahk.backends.kube import vault
 from tests.kit import certmanager, clusters, helm, podbed, servers
 from tests.kit.chartbed import REFUSED, WAIT, Place, placed
 from tests.kit.presence import present
@@ -43,6 +45,7 @@ def test_from_install_to_removal(place: Place, bed: podbed.Bed) -> None:
     used(place, bed)
     second(place)
     upgraded(place, bed)
+    emptied(place)
     kept(place, bed)
     removed(place, bed)
 
@@ -115,6 +118,20 @@ def upgraded(place: Place, bed: podbed.Bed) -> None:
     assert (apply["operationId"], proof["type"]) == (claim["operationId"], "Prove")
     assert apply["settled"]["type"] == "Succeeded"
     assert [state for _, state in bed.ledger()] == ["finished"] * 2, "once, not again"
+
+
+def emptied(place: Place) -> None:
+    """The documented way to make every certificate anew: the replicas agree on another CA."""
+    before = place.served()
+    gone = json.dumps([{"op": "remove", "path": "/data"}])
+    where = ("secret", vault.SECRET, f"--namespace={COORDINATION}")
+    place.town.plane.kubectl("patch", *where, "--type=json", f"--patch={gone}")
+
+    def agreed() -> bool:
+        return len(place.served()) == 1 and before.isdisjoint(place.served())
+
+    until(agreed, "the replicas to show what they made", 120)
+    until(lambda: REFUSED in place.asked(), "the API server to trust it", 120)
 
 
 def kept(place: Place, bed: podbed.Bed) -> None:
