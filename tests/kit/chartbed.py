@@ -83,14 +83,7 @@ class Place:
 
     def asked(self) -> str:
         """What a review says of a Pod that pretends to be an operation's; nothing is stored."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "ptahk-op-none", "namespace": COORDINATION},
-            "spec": PLAIN,
-        }
-        path = f"/api/v1/namespaces/{COORDINATION}/pods"
-        return RawApi(self.town.plane).call("POST", path, document, dryRun="All").message
+        return asked(RawApi(self.town.plane))
 
     def unconfigure(self) -> None:
         """Take the webhook's configuration away, and wait until the API server asks nobody."""
@@ -108,6 +101,18 @@ class Place:
             "get", KINDS, "--all-namespaces", f"--selector={LABEL}", "--output=name"
         )
         return told.split()
+
+
+def asked(api: RawApi) -> str:
+    """What a review says of a Pod that pretends to be an operation's; nothing is stored."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "ptahk-op-none", "namespace": COORDINATION},
+        "spec": PLAIN,
+    }
+    path = f"/api/v1/namespaces/{COORDINATION}/pods"
+    return api.call("POST", path, document, dryRun="All").message
 
 
 @contextmanager
