@@ -25,8 +25,8 @@ from tests.kit.rawapi import ADMINISTRATORS, RawApi, install_crds
 from tests.kit.serving import Served
 from tests.kit.theatre import LEASE, Theatre
 
-for _name in ("census", "edits", "engines"):
-    pytest.register_assert_rewrite(f"tests.cluster.scenarios_{_name}")
+for _path in sorted(Path(__file__).parent.glob("scenarios_*.py")):
+    pytest.register_assert_rewrite(f"tests.cluster.{_path.stem}")
 
 
 @pytest.fixture(scope="session")

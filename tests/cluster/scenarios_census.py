@@ -6,7 +6,10 @@ import json
 import time
 from collections.abc import Callable
 
-from tests.kit.podbed import Bed, Person, Start
+import pytest
+
+from tests.kit.chartbed import Start
+from tests.kit.podbed import Bed, Person
 from tests.kit.waiting import until
 
 CONFLICT_S = 60
@@ -17,6 +20,7 @@ def blocked(bed: Bed) -> bool:
     return bed.condition().get("reason") == "RealmConflict"
 
 
+@pytest.mark.usefixtures("nobody")
 def test_two_claim_one_database_until_one_is_suspended(
     start: Start, beds: Callable[[], Bed], person: Person
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.podbed import Bed, Start
+from tests.kit.chartbed import Start
+from tests.kit.podbed import Bed
 from tests.kit.waiting import until
 
 BEFORE = "CREATE TABLE app.orders (id int);"

@@ -9,8 +9,9 @@ import pytest
 
 from tests.conftest import my_makes
 from tests.kit import mypodbed, podbed, servers
+from tests.kit.chartbed import Start
 from tests.kit.clusters import PodCluster
-from tests.kit.podbed import Bed, Start
+from tests.kit.podbed import Bed
 
 
 @pytest.fixture
@@ -43,4 +44,3 @@ def test_every_engine_converges_in_one_cluster(start: Start, engines: list[Bed])
     ] * (len(beds) - 1)
     text = replica.log.read_text()
     assert [bed for bed in beds if bed.role.password in text] == []
-    assert replica.stop() == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,16 +12,17 @@ from typing import Any
 
 import pytest
 
+from ptahk.backends.kube import vault
 from tests.kit import certmanager, clusters, helm, podbed, servers
-from tests.kit.chartbed import WAIT, Place, placed
+from tests.kit.chartbed import REFUSED, WAIT, Place, placed
 from tests.kit.presence import present
 from tests.kit.rawapi import RawApi
 from tests.kit.serving import COORDINATION
 from tests.kit.waiting import until
 
-REFUSED = 'webhook "operations.ptahk.dev" denied the request'
 MORE = podbed.DECLARED + "CREATE TABLE app.more (id int);"
-LAST = MORE.replace("app.items (id int)", "app.items (id int, more int)")
+UPGRADED = MORE.replace("app.items (id int)", "app.items (id int, late int)")
+LAST = UPGRADED.replace("late int", "late int, more int")
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +45,17 @@ def test_from_install_to_removal(place: Place, bed: podbed.Bed) -> None:
     used(place, bed)
     second(place)
     upgraded(place, bed)
+    emptied(place)
     kept(place, bed)
     removed(place, bed)
 
 
 def test_with_cert_manager(place: Place, bed: podbed.Bed, tmp_path: Path) -> None:
-    """Its part is played by the test; the Secret comes to the replicas by the kubelet."""
+    """Its part is played by the test; the Secret comes to the replicas by the kubelet.
+
+    What is installed and removed here is so by Helm 3.
+    """
+    place = dataclasses.replace(place, version="3")
     certmanager.install_kinds(place.town.plane)
     issuer = certmanager.CertManager(place.town.plane, tmp_path, COORDINATION)
     place.install("install", "--set=certManager.enabled=true")
@@ -86,13 +94,6 @@ def second(place: Place) -> None:
             )
 
 
-def upgraded(place: Place, bed: podbed.Bed) -> None:
-    before = {item["metadata"]["uid"] for item in place.pods()}
-    place.install("upgrade", "--set=manager.workers=3", *WAIT)
-    until(lambda: not before & {item["metadata"]["uid"] for item in place.pods()}, "new Pods", 240)
-    assert bed.exists() and bed.status()["lastPlan"]
-
-
 @contextlib.contextmanager
 def applying(bed: podbed.Bed, text: str) -> Iterator[dict[str, Any]]:
     """An Apply whose statement waits while the block runs; its claim."""
@@ -101,6 +102,36 @@ def applying(bed: podbed.Bed, text: str) -> Iterator[dict[str, Any]]:
         bed.change(desired={"inline": text}, policy={"lockTimeout": "10m"})
         until(lambda: bed.claim().get("type") == "Apply" and bed.waits(), "the Apply", 240)
         yield bed.claim()
+
+
+def upgraded(place: Place, bed: podbed.Bed) -> None:
+    """While an Apply runs: the replicas of the new version go on with it."""
+    before = {item["metadata"]["uid"] for item in place.pods()}
+    with applying(bed, UPGRADED) as claim:
+        place.install("upgrade", "--set=manager.workers=3", *WAIT)
+        until(
+            lambda: not before & {item["metadata"]["uid"] for item in place.pods()}, "new Pods", 240
+        )
+        assert bed.claim()["operationId"] == claim["operationId"] and bed.lease()
+    bed.ready()
+    apply, proof = bed.history()[-2:]
+    assert (apply["operationId"], proof["type"]) == (claim["operationId"], "Prove")
+    assert apply["settled"]["type"] == "Succeeded"
+    assert [state for _, state in bed.ledger()] == ["finished"] * 2, "once, not again"
+
+
+def emptied(place: Place) -> None:
+    """The documented way to make every certificate anew: the replicas agree on another CA."""
+    before = place.served()
+    gone = json.dumps([{"op": "remove", "path": "/data"}])
+    where = ("secret", vault.SECRET, f"--namespace={COORDINATION}")
+    place.town.plane.kubectl("patch", *where, "--type=json", f"--patch={gone}")
+
+    def agreed() -> bool:
+        return len(place.served()) == 1 and before.isdisjoint(place.served())
+
+    until(agreed, "the replicas to show what they made", 120)
+    until(lambda: REFUSED in place.asked(), "the API server to trust it", 120)
 
 
 def kept(place: Place, bed: podbed.Bed) -> None:

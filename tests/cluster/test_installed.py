@@ -2,64 +2,49 @@
 
 The manager's image, identity, rights, certificates, webhook and policies are all the release's
 here. Where a fault proxy stands between the replicas and the API server it is the release too
-(``test_leader_faults``, ``test_scenarios_losses``).
+(``test_leader_faults``, ``test_scenarios_losses``). More of it is in ``test_installed_more``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
 
-import pytest
-
+from tests.cluster.releasing import installed, nobody, start
 from tests.cluster.scenarios_census import (
     test_sharers_take_turns_and_a_newcomer_stops_no_proof,
     test_two_claim_one_database_until_one_is_suspended,
 )
 from tests.cluster.scenarios_edits import held, test_the_apply_is_read_and_accounted_for
 from tests.cluster.scenarios_engines import engines, test_every_engine_converges_in_one_cluster
-from tests.cluster.test_serve_pods import (
+from tests.cluster.scenarios_pods import (
     bed,
     test_a_changed_config_map_is_applied_without_waiting,
     test_a_resource_converges_and_rests,
+    test_with_every_replica_down_nothing_of_ours_starts,
+    test_without_the_guard_nothing_is_dispatched,
 )
-from tests.kit.chartbed import Installed, placed
-from tests.kit.clusters import PodCluster
-from tests.kit.podbed import Bed, Start
+from tests.cluster.scenarios_reach import test_nobody_reaches_into_an_apply_that_runs
+from tests.kit.chartbed import Installed, Start
+from tests.kit.podbed import Bed
 from tests.kit.theatre import AFTER, BEFORE, accounted
 from tests.kit.waiting import until
 
 __all__ = [
-    "bed", "engines", "held", "test_a_changed_config_map_is_applied_without_waiting",
-    "test_a_resource_converges_and_rests", "test_every_engine_converges_in_one_cluster",
+    "bed", "engines", "held", "nobody", "start",
+    "test_a_changed_config_map_is_applied_without_waiting", "test_a_resource_converges_and_rests",
+    "test_every_engine_converges_in_one_cluster", "test_nobody_reaches_into_an_apply_that_runs",
     "test_sharers_take_turns_and_a_newcomer_stops_no_proof",
     "test_the_apply_is_read_and_accounted_for",
     "test_two_claim_one_database_until_one_is_suspended",
+    "test_with_every_replica_down_nothing_of_ours_starts",
+    "test_without_the_guard_nothing_is_dispatched",
 ]  # fmt: skip
 
-
-@pytest.fixture(scope="module")
-def release(town: PodCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """Of this module alone; it is installed by the first who needs it."""
-    with placed(town, tmp_path_factory.mktemp("release"), lease="15s") as place:
-        yield Installed(place)
-
-
-@pytest.fixture
-def start(release: Installed) -> Start:
-    """The release, where other suites start a replica; nobody manages before it is started."""
-    if release.place.pods():
-        release.stop()
-
-    def starting(**given: Any) -> Any:
-        assert not given, "a release has the settings that its values say"
-        return release
-
-    return starting
+release = installed("15s")
 
 
 def test_a_replica_that_leads_is_killed_during_an_apply(
-    start: Start, bed: Bed, release: Installed
+    start: Start, bed: Bed, beds: Callable[[], Bed], release: Installed
 ) -> None:
     start().ready()
     bed.database.run(BEFORE, bed.role)
@@ -68,7 +53,12 @@ def test_a_replica_that_leads_is_killed_during_an_apply(
         holding.execute("LOCK TABLE app.orders IN ACCESS SHARE MODE")
         bed.make(text=AFTER, policy={"lockTimeout": "10m"})
         until(lambda: bed.claim().get("type") == "Apply" and bed.waits(), "the Apply", 240)
+        claim = bed.claim()
         release.kill(leader)
         until(lambda: release.leader() not in (None, leader), "the next to lead", 120)
+        other = beds()
+        other.make()
+        until(lambda: other.claim().get("jobUid"), "work under the next leader", 120)
+        assert bed.claim()["operationId"] == claim["operationId"], "the claim goes on"
     (apply,) = accounted(bed, "the leader was killed")
     assert apply["settled"]["type"] == "Succeeded"

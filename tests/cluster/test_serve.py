@@ -1,12 +1,11 @@
 """``ptahk serve`` on a real API server, with the chart's rights: what it reads, writes and leads.
 
-No Pod runs here: a Job that was created stays as it is. What Pods do is in ``test_serve_pods``.
+No Pod runs here: a Job that was created stays as it is. What Pods do is in ``test_installed``.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -95,24 +94,6 @@ def test_the_rights_of_the_chart_hold_no_secret_and_little_else(plane: ControlPl
     assert "leases.coordination.k8s.io" in can(f"--namespace={COORDINATION}")
 
 
-def test_two_replicas_and_the_leader_is_killed(start: Start, bed: Bed) -> None:
-    one = start().ready()
-    until(one.leads, "the first to lead")
-    two = start().ready()
-    bed.make()
-    until(lambda: bed.claim().get("jobUid"), "the Job")
-    assert not two.leads()
-    one.signal(signal.SIGKILL)
-    until(two.leads, "the second to lead")
-    before = bed.claim()
-    other = f"db-{secrets.token_hex(2)}"
-    bed.make(other)
-    until(lambda: bed.claim(other).get("jobUid"), "work under the new leader")
-    assert bed.claim()["operationId"] == before["operationId"], "the claim goes on"
-    assert len(bed.jobs()) == 2, "one Job a claim"
-    assert two.stop() == 0
-
-
 def test_a_leader_that_stood_still_ends_when_it_wakes(start: Start, bed: Bed) -> None:
     one = start().ready()
     until(one.leads, "the first to lead")
@@ -125,14 +106,6 @@ def test_a_leader_that_stood_still_ends_when_it_wakes(start: Start, bed: Bed) ->
     bed.make()
     until(lambda: bed.claim().get("jobUid"), "work under the new leader")
     assert len(bed.jobs()) == 1
-
-
-def test_a_stop_hands_over_at_once(start: Start, bed: Bed) -> None:
-    one = start(lease="60s").ready()
-    until(one.leads, "the first to lead")
-    two = start(lease="60s").ready()
-    assert one.stop() == 0
-    until(two.leads, "the second to lead, long before the Lease's end", 30)
 
 
 def test_an_object_that_cannot_be_read_stops_nobody(start: Start, bed: Bed) -> None:

@@ -10,23 +10,28 @@ import json
 import signal
 import ssl
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.kit import helm, node, relay
+from tests.kit import gate, helm, node, relay
 from tests.kit.clusters import PodCluster
 from tests.kit.presence import present
-from tests.kit.rawapi import RawApi, install_crds
-from tests.kit.serving import COORDINATION, metric_in
+from tests.kit.rawapi import Answered, RawApi, install_crds
+from tests.kit.serving import COORDINATION, metric_in, total_in
 from tests.kit.waiting import until
 
 WAIT = ("--wait", "--timeout=6m")
 PROBES = 8080
 """Port of a replica's probes and metrics, as the chart sets it."""
 LABEL = "app.kubernetes.io/name=ptahk"
+MANAGERS = f"--selector={LABEL},app.kubernetes.io/component=manager"
+REFUSED = 'webhook "operations.ptahk.dev" denied the request'
+SETTINGS = {"image": "image.executor", "lease": "manager.leaderLease"}
+"""A setting as ``serving.Served`` has it → the chart's value."""
 KINDS = (
     "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,"
     "poddisruptionbudgets,networkpolicies,secrets,jobs,validatingadmissionpolicies,"
@@ -46,10 +51,12 @@ class Place:
 
     town: PodCluster
     values: Path
+    version: str = "4"
+    """Of Helm, where a command does not say."""
 
-    def helm(self, *arguments: str, version: str = "4", namespace: str = COORDINATION) -> str:
+    def helm(self, *arguments: str, version: str = "", namespace: str = COORDINATION) -> str:
         where = (f"--kubeconfig={self.town.plane.admin}", f"--namespace={namespace}")
-        return helm.run(*arguments, *where, version=version)
+        return helm.run(*arguments, *where, version=version or self.version)
 
     def install(self, action: str, *more: str, **options: str) -> str:
         given = (f"--values={self.values}", *more)
@@ -76,14 +83,12 @@ class Place:
 
     def asked(self) -> str:
         """What a review says of a Pod that pretends to be an operation's; nothing is stored."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "ptahk-op-none", "namespace": COORDINATION},
-            "spec": PLAIN,
-        }
-        path = f"/api/v1/namespaces/{COORDINATION}/pods"
-        return RawApi(self.town.plane).call("POST", path, document, dryRun="All").message
+        return asked(RawApi(self.town.plane))
+
+    def unconfigure(self) -> None:
+        """Take the webhook's configuration away, and wait until the API server asks nobody."""
+        gate.unconfigure(RawApi(self.town.plane))
+        until(lambda: REFUSED not in self.asked(), "an API server that asks no webhook")
 
     def served(self) -> set[str]:
         """The certificates that the replicas show, PEM."""
@@ -96,6 +101,18 @@ class Place:
             "get", KINDS, "--all-namespaces", f"--selector={LABEL}", "--output=name"
         )
         return told.split()
+
+
+def asked(api: RawApi) -> str:
+    """What a review says of a Pod that pretends to be an operation's; nothing is stored."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "ptahk-op-none", "namespace": COORDINATION},
+        "spec": PLAIN,
+    }
+    path = f"/api/v1/namespaces/{COORDINATION}/pods"
+    return api.call("POST", path, document, dryRun="All").message
 
 
 @contextmanager
@@ -132,35 +149,62 @@ def placed(
 
 @dataclass
 class Logs:
-    """What the replicas have written so far."""
+    """What the replicas have written since some time, or ever."""
 
     place: Place
+    since: datetime | None = None
 
     def read_text(self) -> str:
         """All of it, one replica after the other."""
-        told = ("logs", f"--selector={LABEL}", "--tail=-1", f"--namespace={COORDINATION}")
+        told = ["logs", f"--selector={LABEL}", "--tail=-1", f"--namespace={COORDINATION}"]
+        if self.since is not None:
+            told.append(f"--since-time={self.since.isoformat()}")
         return self.place.town.plane.kubectl(*told)
 
 
 @dataclass
 class Installed:
-    """A release, with the words that tests have for a replica of their own (``serving.Served``)."""
+    """A release, with the words that tests have for a replica of their own (``serving.Served``).
+
+    Its replicas run on from test to test, but where one stops them or asks for other settings.
+    """
 
     place: Place
+    lease: str
+    """Of the leader, where a test does not say."""
+    values: tuple[str, ...] = ()
+    """Given to Helm beside those of the place, for this test."""
+    since: datetime | None = None
+    """When the test began; what the log said before is not its own."""
+    _running: tuple[str, ...] | None = None
+    """What the replicas run with; None: nobody knows, or there are none."""
+
+    def begin(self, **settings: str) -> Installed:
+        """A test wants it with these settings and no others; ``ready`` makes it so."""
+        whole = {"lease": self.lease, **settings}
+        self.values = tuple(f"--set={SETTINGS[name]}={text}" for name, text in whole.items())
+        return self
 
     @property
     def log(self) -> Logs:
-        return Logs(self.place)
+        return Logs(self.place, self.since)
 
     def lines(self) -> list[dict[str, Any]]:
         """Its log, read."""
         return [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
 
     def ready(self) -> Installed:
-        """Install it, or bring its replicas back; both are ready then."""
-        self.place.install("upgrade", "--install", *WAIT)
-        until(lambda: len(self.place.pods()) == 2, "two replicas", 120)
+        """Install it, upgrade it or bring its replicas back, where need be; both are ready then."""
+        if self._running != self.values:
+            self._running = None
+            self.place.install("upgrade", "--install", *self.values, *WAIT)
+            self._running = self.values
+        until(lambda: len(self.containers()) == 2, "two replicas that are ready", 120)
         return self
+
+    def containers(self) -> set[str]:
+        """Container ids of the replicas that are ready."""
+        return {_container(item) for item in self.place.pods() if _is_ready(item)}
 
     def metric(self, name: str) -> float:
         """One value of the leader's metrics, by name and labels as they are printed."""
@@ -170,9 +214,31 @@ class Installed:
         """Container id of the replica that leads by its own word."""
         for item in self.place.pods():
             if _metric(item, "ptahk_leader") == 1.0:
-                found: str = item["status"]["containerStatuses"][0]["containerID"]
-                return found.rpartition("/")[2]
+                return _container(item)
         return None
+
+    def total(self, name: str) -> float:
+        """Sum of one metric over its labels and over the replicas."""
+        return sum(total_in(_page(item), name) for item in self.place.pods())
+
+    def evict(self, container: str) -> Answered:
+        """Ask for the end of a replica as a drain does: in order, and within its budget."""
+        [name] = [
+            item["metadata"]["name"] for item in self.place.pods() if _container(item) == container
+        ]
+        document = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        path = f"/api/v1/namespaces/{COORDINATION}/pods/{name}/eviction"
+        return RawApi(self.place.town.plane).call("POST", path, document)
+
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """While the block runs the API server asks no webhook; then Helm mends the release."""
+        self.place.unconfigure()
+        try:
+            yield
+        finally:
+            self._running = None
+            self.ready()
 
     def kill(self, container: str) -> None:
         """SIGKILL of a replica's first process."""
@@ -181,17 +247,41 @@ class Installed:
 
     def stop(self) -> int:
         """End every replica in order; the release stays."""
+        self._running = None
         where = f"--namespace={COORDINATION}"
-        self.place.town.plane.kubectl("scale", "deployment/ptahk-manager", "--replicas=0", where)
+        kubectl = self.place.town.plane.kubectl
+        kubectl("scale", "deployment/ptahk-manager", "--replicas=0", where)
         until(lambda: self.place.pods() == [], "the replicas' end", 120)
+        kubectl("wait", "--for=delete", "pods", MANAGERS, "--timeout=120s", where)
         return 0
+
+
+Start = Callable[..., Installed]
+"""``Installed.begin``."""
 
 
 def _metric(pod: dict[str, Any], name: str) -> float:
     """Of one replica; 0 where it does not answer."""
+    return metric_in(_page(pod), name)
+
+
+def _page(pod: dict[str, Any]) -> str:
+    """The metrics of one replica; empty where it does not answer."""
     address = pod["status"].get("podIP")
     try:
         with urllib.request.urlopen(f"http://{address}:{PROBES}/metrics", timeout=10) as got:
-            return metric_in(got.read().decode(), name)
+            page: str = got.read().decode()
+            return page
     except OSError:
-        return 0.0
+        return ""
+
+
+def _container(pod: dict[str, Any]) -> str:
+    """Container id of a replica; empty before its start."""
+    statuses = pod["status"].get("containerStatuses") or [{}]
+    return str(statuses[0].get("containerID", "")).rpartition("/")[2]
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)

@@ -113,15 +113,6 @@ class Gate:
         """Have the API server ask here."""
         configure(self.api, self.issued.client_config(self.listener.getsockname()[1]))
 
-    @contextmanager
-    def shut(self) -> Iterator[None]:
-        """While the block runs the API server asks nobody."""
-        unconfigure(self.api)
-        try:
-            yield
-        finally:
-            self.open()
-
     def reach(self) -> socket.socket | None:
         """A connection to a webhook; None: no replica is ready.
 

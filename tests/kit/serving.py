@@ -177,6 +177,12 @@ def metric_in(page: str, name: str) -> float:
     return 0.0
 
 
+def total_in(page: str, name: str) -> float:
+    """Sum of one metric over all its labels on a page of metrics."""
+    lines = [line for line in page.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
 def holder(api: RawApi) -> str | None:
     """Who holds the managers' Lease."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{COORDINATION}/leases/{LEASE_NAME}"

@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Callable
 
+from tests.kit.chartbed import Installed, Start
 from tests.kit.controlplane import NODE
-from tests.kit.podbed import Bed, Start
-from tests.kit.serving import NO_IMAGE, Served
+from tests.kit.podbed import DECLARED, Bed
+from tests.kit.serving import NO_IMAGE
 from tests.kit.waiting import until
 
 WINDOW_S = 20.0
@@ -17,12 +18,9 @@ PASSES_MAX = 12
 SHORT = {"activeDeadlineSeconds": 30, "failureRetryInterval": "5s"}
 
 
-def passes(replica: Served) -> float:
-    """Passes of all resources so far."""
-    lines = replica.get("/metrics")[1].splitlines()
-    return sum(
-        float(line.rpartition(" ")[2]) for line in lines if line.startswith("ptahk_passes_total{")
-    )
+def passes(replica: Installed) -> float:
+    """Passes of all resources so far, whichever replica led."""
+    return replica.total("ptahk_passes_total")
 
 
 def quota(bed: Bed, what: str) -> None:
@@ -83,11 +81,32 @@ def test_what_a_namespace_lacks_is_told_and_mended(start: Start, beds: Callable[
 
 
 def test_an_image_that_nobody_has(start: Start, beds: Callable[[], Bed]) -> None:
+    """Helm is told of it, and then of the right one."""
     bed = beds()
-    wrong = start(image=NO_IMAGE).ready()
+    start(image=NO_IMAGE).ready()
     bed.make(execution=SHORT)
     assert bed.told("ImageUnavailable", NO_IMAGE)["nextStep"]
     assert bed.jobs().count("plan") == 1
-    assert wrong.stop() == 0
     start().ready()
     bed.ready()
+    assert bed.tables() == ["items", "orders"]
+
+
+def test_what_is_wrong_in_a_resource_is_told_and_mended(
+    start: Start, beds: Callable[[], Bed]
+) -> None:
+    """A spec that no schema of an API server can refuse, and a declaration that is not SQL."""
+    start().ready()
+    spec, text = beds(), beds()
+    spec.make(execution={"nodeSelector": {"no label": "x"}})
+    text.make(text="CREATE SCHEMA app;\nCREATE TABLE app.orders (id int;\n")
+    for bed, words in ((spec, ("InvalidSpec", "nodeSelector")), (text, ("InvalidSource",))):
+        status = bed.told(*words)
+        assert status["phase"] == "Blocked" and status["nextStep"]
+        assert bed.tables() == []
+    assert spec.jobs() == [] and text.jobs() == ["plan"]
+    spec.change(execution={"nodeSelector": None})
+    text.change(desired={"inline": DECLARED})
+    for bed in (spec, text):
+        bed.ready()
+        assert bed.tables() == ["items", "orders"]

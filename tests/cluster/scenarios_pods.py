@@ -1,4 +1,4 @@
-"""``ptahk serve`` with real Pods and a real PostgreSQL: the whole path."""
+"""The whole path of a resource, and what stands in its way when nothing guards it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kit import podbed, servers
+from tests.kit.chartbed import PLAIN, Start
 from tests.kit.clusters import PodCluster
-from tests.kit.gate import Gate
-from tests.kit.podbed import DECLARED, Bed, Start
+from tests.kit.podbed import DECLARED, Bed
 from tests.kit.waiting import until
 
 
@@ -55,17 +55,34 @@ def test_a_resource_converges_and_rests(start: Start, bed: Bed) -> None:
     for text in (replica.log.read_text(), json.dumps(bed.stored()), events):
         assert bed.role.password not in text
     assert [line for line in replica.lines() if line.get("reason") == "StoreFault"] == []
-    assert replica.stop() == 0
 
 
-def test_without_the_guard_nothing_is_dispatched(start: Start, gate: Gate, bed: Bed) -> None:
+def test_without_the_guard_nothing_is_dispatched(start: Start, bed: Bed) -> None:
     """C-12.4: the API server asks no webhook, and then it does again."""
-    with gate.shut():
-        start().ready()
+    release = start().ready()
+    with release.unguarded():
         bed.make()
         until(lambda: bed.status().get("phase") == "Blocked", "the refusal", 120)
         assert {"status": "False", "reason": "NoAdmission"}.items() <= bed.condition().items()
+        assert release.metric("ptahk_admission_in_force") == 0.0
         assert bed.jobs() == [] and bed.tables() == []
+    bed.ready()
+    assert release.metric("ptahk_admission_in_force") == 1.0
+    assert bed.tables() == ["items", "orders"]
+
+
+def test_with_every_replica_down_nothing_of_ours_starts(start: Start, bed: Bed) -> None:
+    """And whatever else the cluster runs does; once they are back work goes on by itself."""
+    release = start().ready()
+    release.stop()
+    bed.make()
+    assert "failed calling webhook" in release.place.asked(), "an operation's Pod"
+    other = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other"}, "spec": PLAIN}
+    path = f"/api/v1/namespaces/{bed.namespace}/pods"
+    made = bed.api.call("POST", path, other, dryRun="All")
+    assert made.status == 201, made.message
+    assert bed.jobs() == [] and not bed.claim()
+    start().ready()
     bed.ready()
     assert bed.tables() == ["items", "orders"]
 
