@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ptahk.backends.kube import policy
+from ptahk.backends.kube.surroundings import Declared
 from tests.kit import clusters, servers
 from tests.kit.loopback import Loopback, Reply, Request, loopback
 from tests.kit.podschema import changed_pods, schemas
@@ -515,6 +516,32 @@ def test_nothing_is_dispatched_while_a_policy_is_not_in_force(place: Ward, hole:
         until(lambda: words in (place.proof().missing() or ""), "the hole to be seen")
         until(lambda: words in (known.missing() or ""), "who knew it good to see it")
         held(place, bed)
+    goes_on(place, bed)
+
+
+UNDECLARED: dict[str, tuple[Declared, str]] = {
+    "other seconds": (Declared(not_ready_s=5), "spec.tolerations"),
+    "no tolerations": (Declared(None, None), "spec.tolerations"),
+    "a plugin that is off": (Declared(plugins=frozenset({"AlwaysPullImages"})), "imagePullPolicy"),
+}
+
+
+@pytest.mark.parametrize("case", UNDECLARED)
+def test_nothing_is_dispatched_where_the_api_server_adds_other_than_was_declared(
+    place: Ward, case: str
+) -> None:
+    """What built-in admission adds is declared to the manager, and tried on a Pod of nobody."""
+    bed = place.bed()
+    until(lambda: place.proof().missing() is None, "the guard in force")
+    bed.make("held")
+    right = place.declared
+    place.declared, words = UNDECLARED[case]
+    try:
+        told = place.proof().missing() or ""
+        assert "otherwise than was declared" in told and words in told, told
+        held(place, bed)
+    finally:
+        place.declared = right
     goes_on(place, bed)
 
 

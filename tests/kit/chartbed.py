@@ -170,8 +170,8 @@ class Installed:
     """
 
     place: Place
-    lease: str
-    """Of the leader, where a test does not say."""
+    lease: str | None = None
+    """Of the leader, where a test does not say; None: as the place has it."""
     values: tuple[str, ...] = ()
     """Given to Helm beside those of the place, for this test."""
     since: datetime | None = None
@@ -182,7 +182,8 @@ class Installed:
     def begin(self, **settings: str) -> Installed:
         """A test wants it with these settings and no others; ``ready`` makes it so."""
         whole = {"lease": self.lease, **settings}
-        self.values = tuple(f"--set={SETTINGS[name]}={text}" for name, text in whole.items())
+        given = {name: text for name, text in whole.items() if text is not None}
+        self.values = tuple(f"--set={SETTINGS[name]}={text}" for name, text in given.items())
         return self
 
     @property

@@ -112,9 +112,12 @@ def _named_node() -> tuple[servers.Guests, dict[str, str]]:
     return servers.Guests(address, subnet), named
 
 
-def own(run: servers.Run) -> ControlPlane:
-    """A control plane for one test alone, which may kill it or take its memory. See ``end``."""
-    return controlplane.start(run.fresh("own-cluster"))
+def own(run: servers.Run, *flags: str) -> ControlPlane:
+    """A control plane for one test alone, which may kill it or take its memory. See ``end``.
+
+    :param flags: more of the API server's.
+    """
+    return controlplane.start(run.fresh("own-cluster"), *flags)
 
 
 def end(plane: ControlPlane) -> None:

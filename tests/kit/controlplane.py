@@ -282,9 +282,10 @@ class ControlPlane:
         self.start_api()
 
 
-def start(folder: Path) -> ControlPlane:
+def start(folder: Path, *flags: str) -> ControlPlane:
     """Start etcd and an API server in an empty folder of a run.
 
+    :param flags: more of the API server's.
     :raises ServerMissing: the programs are not here.
     :raises ComponentDied: one of them ended at once; with its words.
     """
@@ -300,7 +301,7 @@ def start(folder: Path) -> ControlPlane:
     (folder / "admin").mkdir(mode=0o700)
     write_kubeconfig(plane.admin, plane.url, plane.ca, admin)
     plane.component("etcd").create(_etcd(plane, peer_port))
-    plane.component("apiserver").create(_apiserver(plane))
+    plane.component("apiserver").create([*_apiserver(plane), *flags])
     plane.wait_ready()
     return plane
 
