@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ptahk.errors import UsageError
-from ptahk.migrations import files, findings
+from ptahk.migrations import files, findings, reading
 from ptahk.migrations.files import SourceFile
 from ptahk.migrations.findings import Finding
+from ptahk.migrations.model import Engine
 
 READ: Final = (".sql", ".sum", ".conf", ".toml")
 """What is read; of other files the name alone counts."""
@@ -60,6 +61,17 @@ def files_of(directory: str) -> tuple[tuple[str, str], ...]:
     found = read(directory)
     refuse(found.findings)
     return tuple((file.name, file.text) for file in found.files)
+
+
+def refuse_names(given: Sequence[tuple[str, str]], spec: Mapping[str, Any]) -> None:
+    """Refuse what no operation need be started for.
+
+    :param spec: of a PtahMigration; its format and engine count.
+    :raises InvalidSource: a file's name, or its layout.
+    """
+    read_ = [SourceFile(name, text) for name, text in given]
+    engine: Engine = spec["target"]["engine"]
+    findings.refuse(reading.by_names(read_, engine=engine, layout=spec.get("format")))
 
 
 def _names(root: Path, directory: str) -> Iterator[str]:

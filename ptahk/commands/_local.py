@@ -180,7 +180,7 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
         directory = told.directory.migrations
         source = replace(told.source, dev_url_env=None) if told.scratch else told.source
         files = declared if directory is None else _directory.files_of(directory)
-        return _resource.wanted_migration(
+        found = _resource.wanted_migration(
             told.place,
             source,
             told.policy,
@@ -190,7 +190,10 @@ def interpret(told: Told) -> tuple[_resource.Wanted, str]:
             files=files,
             manifest=manifest,
             engine=engine or _resource.engine_of_url(url),
-        ), url
+        )
+        if files is not None:
+            _directory.refuse_names(files, found.document["spec"])
+        return found, url
     files = _inputs.read_files(told.source)
     found = _resource.wanted(
         told.place,

@@ -105,6 +105,29 @@ def read(
     return Found(directory, tuple(kept))
 
 
+_BY_NAME: Final = frozenset({"MG102", "MG103", "MG108", "MG109", "MG112"})
+
+
+def by_names(
+    given: Sequence[SourceFile], *, engine: Engine, layout: Format | None = None
+) -> list[Finding]:
+    """What is wrong with a directory by the names of its files and by what tells its layout.
+
+    Every finding of it is one of ``read``, for either make of a family; no statement is read, so
+    that it costs next to nothing.
+    """
+    options = Options(engine, layout is not None)
+    findings = list(_too_much(given))
+    if layout is None:
+        detected = detect.detect(given, options)
+        if isinstance(detected, Finding):
+            return [*findings, detected]
+        layout = detected
+    bare = [SourceFile(file.name, "") for file in given]
+    named = _LAYOUTS[layout](bare, options).findings
+    return [*findings, *(each for each in named if each.number in _BY_NAME)]
+
+
 def sequence_digest(directory: Directory) -> digest.SequenceDigest:
     """What plan and approval bind (C-9.3): every file by its bytes."""
     return digest.sequence_digest([document(each) for each in directory.migrations])

@@ -22,8 +22,14 @@ _DML: Final = frozenset(
 )
 _CHANGES: Final = frozenset(
     {"DROP", "ALTER", "TRUNCATE", "INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "RENAME",
-     "COPY", "LOCK", "GRANT", "REVOKE", "COMMENT", "MERGE"}
+     "COPY", "LOCK", "GRANT", "REVOKE", "COMMENT", "MERGE", "LOAD"}
 )  # fmt: skip
+_WRITES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "INTO"})
+"""They change rows from within WITH, EXPLAIN, ANALYZE, PREPARE or SELECT too."""
+_UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "default"})
+_ASSIGN: Final = frozenset({"=", ":", ":="})
+_UNCONVERTED: Final = frozenset({"null", "binary"})
+"""As the results of a query may come."""
 
 
 _LOCKING: Final = {
@@ -192,8 +198,8 @@ def _locks(statement: Statement, postgresql: bool) -> Iterator[Objection]:
     first = words(statement, 2)
     if first == ("DISCARD", "ALL") or first == ("RESET", "CONNECTION"):
         yield Objection("MG403", f"{' '.join(first)} gives up the lock", at=statement.start)
-    if first[0] == "KILL" and not postgresql:
-        yield Objection("MG403", "KILL ends sessions", at=statement.start)
+    if first[0] in ("KILL", "SHUTDOWN", "RESTART") and not postgresql:
+        yield Objection("MG403", f"{first[0]} ends sessions", at=statement.start)
     text = statement.text.upper()
     if not any(name in text for name in _LOCKING[postgresql]):
         return
@@ -253,7 +259,11 @@ def _blinds_postgresql(
             "MG406", "session_replication_role switches triggers and foreign keys off",
             "replication-role", at,
         )  # fmt: skip
-    if _mentions(statement, "default_transaction_read_only") or _reads_only(statement):
+    if (
+        _mentions(statement, "default_transaction_read_only")
+        or _mentions(statement, "transaction_read_only")
+        or _reads_only(statement)
+    ):
         yield Objection("MG406", "a read-only session cannot record what it did", at=at)
     if _mentions(statement, "standard_conforming_strings"):
         yield Objection("MG409", "standard_conforming_strings changes how strings end", at=at)
@@ -277,23 +287,58 @@ def _blinds_mysql(statement: Statement, first: tuple[str, ...], at: int) -> Iter
         yield Objection("MG405", "a setting of the whole server", "global", at)
     if first[0] in ("INSTALL", "UNINSTALL"):
         yield Objection("MG405", f"{first[0]} is about the whole server", "global", at)
-    if first[:3] == ("FLUSH", "TABLES", "WITH"):
-        yield Objection("MG406", "FLUSH TABLES WITH READ LOCK stops every write", at=at)
+    if first[0] == "FLUSH":
+        last = tuple(token.key for token in code(statement)[-2:])
+        if last == ("READ", "LOCK") or last[-1] == "EXPORT":
+            yield Objection("MG406", f"FLUSH … {' '.join(last)} stops every write", at=at)
     if _reads_only(statement) or _sets(statement, "TRANSACTION_READ_ONLY", "TX_READ_ONLY"):
         yield Objection("MG406", "a read-only session cannot record what it did", at=at)
     if first[:2] == ("LOAD", "DATA") or first[:2] == ("LOAD", "XML"):
         yield Objection("MG407", "LOAD reads a file", "program", at)
+    if "FILE" in statement.text.upper():
+        for before, token in itertools.pairwise(code(statement)):
+            if before.key == "INTO" and token.key in ("OUTFILE", "DUMPFILE"):
+                text = f"INTO {token.key} writes a file of the server"
+                yield Objection("MG407", text, "program", token.at)
     if _sets(statement, "SQL_MODE"):
         text = statement.text.upper()
         for word in ("ANSI", "NO_BACKSLASH_ESCAPES", "ORACLE", "DB2", "MSSQL", "POSTGRESQL"):
             if word in text:
                 yield Objection("MG409", f"sql_mode {word} changes how SQL is read", at=at)
                 break
-    if first[:2] == ("SET", "NAMES") or first[:2] == ("SET", "CHARSET"):
-        value = list(code(statement))[2:3]
-        name = value[0].text.strip("'\"").lower() if value else ""
-        if name not in ("utf8mb4", "default"):
-            yield Objection("MG409", f"SET NAMES {name}: the session speaks utf8mb4", at=at)
+    for name, value in _charsets(statement):
+        may_be = {"utf8mb4", "default"} if name.startswith("SET ") else _UTF8
+        if name == "character_set_results":
+            may_be |= _UNCONVERTED
+        if value not in may_be:
+            yield Objection("MG409", f"{name} {value}: the session speaks utf8mb4", at=at)
+
+
+def _charsets(statement: Statement) -> Iterator[tuple[str, str]]:
+    """What a SET makes of the character set that its session's text is in: (setting, value).
+
+    A value that is a variable is left to the session, where it is asked after the statement.
+    """
+    tokens = code(statement)
+    if tokens[0].key != "SET":
+        return
+    for place, token in enumerate(tokens):
+        begins = place == 1 or tokens[place - 1].text == ","
+        name = (_setting_words(token) or ("",))[-1].lower()
+        after = tokens[place + 1 :]
+        if begins and name in ("names", "charset") and after:
+            yield "SET NAMES", _value(after[0])
+        elif begins and name == "character" and len(after) > 1 and after[0].key == "SET":
+            yield "SET CHARACTER SET", _value(after[1])
+        elif name in ("character_set_client", "character_set_results"):
+            given = next((each for each in after if each.text not in _ASSIGN), None)
+            assigned = bool(after) and after[0].text in _ASSIGN
+            if assigned and given is not None and given.kind != "variable":
+                yield name, _value(given)
+
+
+def _value(token: Token) -> str:
+    return token.called.strip("'\"").lower()
 
 
 def _mentions(statement: Statement, setting: str) -> bool:
@@ -309,25 +354,39 @@ def _mentions(statement: Statement, setting: str) -> bool:
 
 
 def _reads_only(statement: Statement) -> bool:
-    """``SET … READ ONLY``."""
-    if next((token.key for token in statement.tokens if token.kind == "word"), "") != "SET":
-        return False
+    """``SET … READ ONLY``, or a transaction that begins so."""
     keys = [token.key for token in statement.tokens if token.kind == "word"]
+    if not keys or keys[0] not in ("SET", *BEGINS):
+        return False
     return ("READ", "ONLY") in set(itertools.pairwise(keys))
 
 
 def _own_tables(statement: Statement, postgresql: bool) -> Iterator[Objection]:
-    if words(statement, 1)[0] not in _CHANGES or "ptahk" not in statement.text.lower():
+    if "ptahk" not in statement.text.lower() or not _may_change(statement):
         return
     tokens = code(statement)
+    schemas = words(statement, 2) in (("DROP", "SCHEMA"), ("ALTER", "SCHEMA"))
     for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
         name = token.key.lower() if token.kind in ("word", "name") else ""
         if postgresql:
             owned = name == "ptahk" and (
-                (after is not None and after.text == ".") or before.key == "SCHEMA"
+                schemas or (after is not None and after.text == ".") or before.key == "SCHEMA"
             )
         else:
             owned = name in (*revisionsql.MYSQL_TABLES, *ledgersql.MYSQL_TABLES)
         if owned:
             yield Objection("MG408", f"{token.text} is ptahk's own record", at=token.at)
             return
+
+
+def _may_change(statement: Statement) -> bool:
+    """By its first word, or by one within it that is no function, no lock and no variable's."""
+    if words(statement, 1)[0] in _CHANGES:
+        return True
+    tokens = code(statement)
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.kind != "word" or token.key not in _WRITES or after.text == "(":
+            continue
+        if before.key not in ("FOR", "KEY") and after.kind != "variable":
+            return True
+    return False

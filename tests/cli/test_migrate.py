@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import jsonschema
+import pytest
 
 from tests.cli.kit import Ptahk, validator
 
@@ -125,6 +126,56 @@ def test_what_is_no_directory_is_named_and_nothing_is_written(ptahk: Ptahk, tmp_
         handle.truncate(100 * 1024 * 1024)
     answer = ptahk.run("migrate", "validate", str(big), "--engine", "mysql")
     assert (answer.code, "MG107" in answer.out) == (1, True)
+
+
+BAD = {
+    "empty": ({".keep": ""}, "MG101"),
+    "nothing": ({"README.md": "x"}, "MG101"),
+    "two layouts": ({"1_a.up.sql": "SELECT 1;", "V1__a.sql": "SELECT 1;"}, "MG104"),
+    "two markers": ({"1_a.sql": "-- +goose Up\n", "2_b.sql": "-- migrate:up\n"}, "MG104"),
+    "unexplained": ({"1_a.sql": "SELECT 1;", "notes.sql": "SELECT 1;"}, "MG102"),
+    "twice": ({"1_a.sql": "SELECT 1;", "01_b.sql": "SELECT 1;"}, "MG103"),
+    "digits": ({"1" * 40 + "_a.sql": "SELECT 1;"}, "MG108"),
+    "code": ({"V1__a.sql": "SELECT 1;", "beforeMigrate.sql": "SELECT 1;"}, "MG109"),
+    "bytes": ({"1_a.sql": b"SELECT 1;\nSELECT '\xff';"}, "1_a.sql:2:9: byte 0xff"),
+    "NUL": ({"1_a.sql": b"SELECT 1;\0"}, "1_a.sql:1:10: the file holds a NUL"),
+}
+COMMANDS = (
+    ("plan", "--migrations"), ("apply", "--auto-approve", "--migrations"),
+    ("observe", "--migrations"), ("baseline", "--to", "1", "--migrations"),
+    ("migrate", "status"), ("migrate", "repair", "1", "--accept-edit", "--migrations"),
+    ("acknowledge", "migration/default", "--operation", "0" * 32, "--abandon", "--reason", "x",
+     "--migrations"),
+)  # fmt: skip
+
+
+def refused_unwritten(user: Ptahk, tmp_path: Path, what: str, command: tuple[str, ...]) -> None:
+    """No claim, no state, no connection: nobody listens at that URL."""
+    files, words = BAD[what]
+    place = tmp_path / "bad"
+    place.mkdir(exist_ok=True)
+    for name, content in files.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (place / name).write_bytes(data)
+    scheme = "mysql" if what in ("digits", "unexplained") else "postgresql"
+    url = f"{scheme}://u@127.0.0.1:1/d"
+    answer = user.run(*command, str(place), "-o", "json", DATABASE_URL=url)
+    assert words in answer.refusal(2, "InvalidSource")
+    assert not user.state.exists()
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_directory_is_refused_before_anything_is_written(
+    ptahk: Ptahk, tmp_path: Path, what: str
+) -> None:
+    refused_unwritten(ptahk, tmp_path, what, ("apply", "--auto-approve", "--migrations"))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_begins_anything_over_a_bad_directory(
+    ptahk: Ptahk, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    refused_unwritten(ptahk, tmp_path, "two layouts", command)
 
 
 def test_the_schemas_say_what_no_document_may_hold() -> None:

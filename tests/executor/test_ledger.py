@@ -122,6 +122,16 @@ def test_the_deadline_is_judged_at_the_very_insert(
     assert mine.refusal(late) == "DeadlineExceeded"
 
 
+def test_a_start_that_is_refused_at_its_insert_leaves_nothing(
+    mine: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes before the insert is in one transaction with it."""
+    monkeypatch.setattr(mine.ledger, "_refuse_start", lambda *_: None)
+    late = apply_spec(explicit_key=True, execution_not_after=at(-1), dispatch_not_after=at(-2))
+    assert mine.refusal(late) == "DeadlineExceeded"
+    assert mine.report(apply_spec())["binding"] is None
+
+
 def test_what_time_is_left_is_the_databases_word(mine: Book) -> None:
     assert mine.session.budget.remaining() > 50
     mine.begin(apply_spec(execution_not_after=at(20)))

@@ -179,7 +179,7 @@ def test_every_file_starts_from_one_session_state_and_the_lock_stays(bed: Sequen
     directory = bed.directory(
         v1_a="SET sql_mode = '', time_zone = '+03:00', foreign_key_checks = 0, unique_checks = 0;"
         " SET @a = 1, sql_safe_updates = 1, sort_buffer_size = 65536, @@timestamp = 5;"
-        " SET character_set_client = latin1, collation_connection = utf8mb4_bin;"
+        " SET character_set_client = utf8mb3, collation_connection = utf8mb4_bin;"
         " SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE;"
         " PREPARE q FROM 'SELECT 1'; CREATE TEMPORARY TABLE x (a int);",
         v2_b="CREATE TABLE x (a int, b timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP);"
@@ -205,6 +205,19 @@ def test_a_mode_that_the_text_does_not_show_ends_the_file(bed: Sequences) -> Non
         assert "ANSI_QUOTES" in failed.message
         assert bed.states(mine) == [("1", "partial", 1, None)]
         assert mine.query("SELECT @@sql_mode") == before
+
+
+def test_a_character_set_that_the_text_does_not_show_ends_the_file(bed: Sequences) -> None:
+    """Text after it would be read as another."""
+    text = "CREATE TABLE t (a int); SET @c = 'latin1'; SET {} = @c; INSERT INTO t VALUES (1);"
+    for number, name in enumerate(("character_set_client", "character_set_results"), start=1):
+        directory = bed.directory(
+            **{f"v{number}_a": text.format(name).replace("t (", f"t{number} (")}
+        )
+        with bed.session() as mine:
+            failed = bed.fails(mine, directory)
+            assert f"{name} latin1" in failed.message
+            assert mine.query(f"SELECT @@{name}") == (("utf8mb4",),)
 
 
 def test_foreign_key_checks_are_the_specs(bed: Sequences) -> None:

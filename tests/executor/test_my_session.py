@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from ptahk.executor.dialects.mysql.session import (
     refuse_pooler,
 )
 from tests.kit import mydatabases, myservers
-from tests.kit.mydatabases import Account, MyDatabase
+from tests.kit.mydatabases import MyDatabase, mode_of_new_sessions
 from tests.kit.myproxy import Proxy
 from tests.kit.operations import operator
 from tests.kit.sessions import my_session
@@ -232,19 +231,8 @@ def _answered(database: MyDatabase, *, refusal: str, **variables: str) -> None:
 )  # fmt: skip
 def test_a_mode_that_changes_meaning_is_refused(mydatabase: MyDatabase, mode: str) -> None:
     """As it reaches one account, so that nobody else's session on the shared server has it."""
-    with _mode_of_new_sessions(mydatabase, mode) as account:
+    with mode_of_new_sessions(mydatabase, mode) as account:
         says(refused(mydatabase.url(account)), "SqlModeRefused", mode, "sql_mode")
-
-
-@contextlib.contextmanager
-def _mode_of_new_sessions(database: MyDatabase, mode: str) -> Iterator[Account]:
-    account = database.account("ALL")
-    test = f"IF(CURRENT_USER() LIKE '{account.name}@%', CONCAT(@@sql_mode, ',{mode}'), @@sql_mode)"
-    database.run(f'SET GLOBAL init_connect = "SET sql_mode = {test}"')
-    try:
-        yield account
-    finally:
-        database.run("SET GLOBAL init_connect = ''")
 
 
 @pytest.mark.parametrize(

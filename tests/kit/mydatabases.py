@@ -83,3 +83,15 @@ def create(server: MyServer, name: str | None = None) -> MyDatabase:
     with closing(server.connect()) as conn, conn.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {ident(database.name)}")
     return database
+
+
+@contextmanager
+def mode_of_new_sessions(database: MyDatabase, mode: str) -> Iterator[Account]:
+    """An account of any right here, whose new sessions have this sql_mode besides."""
+    account = database.account("ALL")
+    test = f"IF(CURRENT_USER() LIKE '{account.name}@%', CONCAT(@@sql_mode, ',{mode}'), @@sql_mode)"
+    database.run(f'SET GLOBAL init_connect = "SET sql_mode = {test}"')
+    try:
+        yield account
+    finally:
+        database.run("SET GLOBAL init_connect = ''")

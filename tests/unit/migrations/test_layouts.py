@@ -54,6 +54,11 @@ def test_the_layout_is_detected(directory: Any, texts: dict[str, str], layout: s
         ({"1_a.sql": T, "001_b.sql": T}, "MG103", "001_b.sql"),
         ({"1_a.up.sql": T, "1_b.up.sql": T}, "MG103", "1_a.up.sql"),
         ({"1_a.sql": "SELECT 1;\nSELECT 'x"}, "MG301", "1_a.sql:2:8"),
+        (
+            {"1_a.sql": "SELECT 1;\n SELECT '" + "x" * (4 * 1024 * 1024) + "'"},
+            "MG306",
+            "1_a.sql:2:2",
+        ),
     ],
 )
 def test_what_is_no_directory(

@@ -1,20 +1,23 @@
 """Whether the attempt ledger is there, is one, and what this account can do with it (C-6.16).
 
 Tables have no owners here, and triggers on them run as whoever made them, so there is no stranger's
-code that would run as us. What is left to check: that they are the tables that ptahk makes.
+code that would run as us. What is left to check: that they are the tables that ptahk makes. A
+trigger is seen only by an account that could make one; to others what it did shows in the row.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from typing import Final
 
 import pymysql
+from pymysql.constants import FIELD_TYPE
 
 from ptahk.errors import Refused
 from ptahk.executor.dialects.mysql.driver import code_of
-from ptahk.executor.dialects.mysql.session import Session
+from ptahk.executor.dialects.mysql.session import Column, Session
 from ptahk.wire import ledgersql
 
 TABLES: Final = ledgersql.MYSQL_TABLES
@@ -31,6 +34,7 @@ class Presence:
     readable: bool
     writable: bool
     creatable: bool
+    """What is missing of it can be made."""
 
 
 def name(session: Session, table: str) -> str:
@@ -39,7 +43,7 @@ def name(session: Session, table: str) -> str:
 
 
 def presence(session: Session) -> Presence:
-    """Look for the ledger without changing anything.
+    """Look for the ledger without changing anything; where it is whole, within any transaction.
 
     :raises Refused: ``LedgerUntrusted``: not the tables that ptahk makes; ``LedgerVersion``: of
         another version.
@@ -62,13 +66,60 @@ def presence(session: Session) -> Presence:
                 reason="LedgerVersion",
             )
         if kind != "BASE TABLE" or str(engine).lower() != "innodb":
-            raise _untrusted(f"{table} is not the plain InnoDB table that ptahk makes")
+            raise untrusted(f"{table} is not the plain InnoDB table that ptahk makes")
     _refuse_triggers(session)
     if len(found) < len(TABLES):
         # Made in part: by us, before we were stopped, or by an account that sees no more.
         return Presence(False, False, False, may_create(session))
-    readable = all(_may(session, f"SELECT 1 FROM {name(session, each)} LIMIT 0") for each in TABLES)
-    return Presence(True, readable, readable and _writable(session), may_create(session))
+    readable = all(_is_readable(session, each) for each in TABLES)
+    # Nothing is missing, so nobody asks what may be made: to try would end a transaction.
+    return Presence(True, readable, readable and _writable(session), False)
+
+
+def _is_readable(session: Session, table: str) -> bool:
+    """Whether this account may read a table of the ledger, which has that table's columns and key.
+
+    :raises Refused: ``LedgerUntrusted``: it has others.
+    """
+    try:
+        found = session.columns(f"SELECT * FROM {name(session, table)} LIMIT 0")
+    except pymysql.MySQLError as error:
+        if code_of(error) in _NO_RIGHT:
+            return False
+        raise
+    wrong = {column[0] for column in _SHAPES[table].symmetric_difference(found)}
+    if wrong:
+        raise untrusted(
+            f"{table} is not the table that ptahk makes (columns={', '.join(sorted(wrong))})"
+        )
+    return True
+
+
+_COLUMN: Final = re.compile(r"^  ([a-z_]+) ([a-z]+)(?:\((\d+)\))?( unsigned)?[^\n]*", re.MULTILINE)
+_KEY: Final = re.compile(r"^  PRIMARY KEY \(([^)]*)\)", re.MULTILINE)
+_TYPES: Final = {
+    "char": FIELD_TYPE.STRING, "varchar": FIELD_TYPE.VAR_STRING, "text": FIELD_TYPE.BLOB,
+    "boolean": FIELD_TYPE.TINY, "int": FIELD_TYPE.LONG, "bigint": FIELD_TYPE.LONGLONG,
+    "datetime": FIELD_TYPE.DATETIME,
+}  # fmt: skip
+_LENGTHS: Final = {"text": 65535 * 4, "boolean": 1, "int": 11, "bigint": 20, "datetime": 26}
+"""Of types whose length is not theirs to say."""
+
+
+def _shape(text: str) -> frozenset[Column]:
+    """The columns that ``CREATE TABLE`` of the ledger's DDL gives, as an answer describes them."""
+    key = _KEY.search(text)
+    keyed = set(key[1].split(", ")) if key else set()
+    return frozenset(
+        Column(
+            found[1], _TYPES[found[2]], _LENGTHS.get(found[2]) or int(found[3]) * 4,
+            found[1] in keyed or "PRIMARY KEY" in found[0],
+        )
+        for found in _COLUMN.finditer(text)
+    )  # fmt: skip
+
+
+_SHAPES: Final = {table: _shape(text) for table, text in zip(TABLES, ledgersql.MYSQL, strict=True)}
 
 
 def _refuse_triggers(session: Session) -> None:
@@ -78,7 +129,7 @@ def _refuse_triggers(session: Session) -> None:
         (session.database, *TABLES),
     )
     if rows:
-        raise _untrusted(f"trigger {rows[0][0]} changes what is written to it")
+        raise untrusted(f"trigger {rows[0][0]} changes what is written to it")
 
 
 def _writable(session: Session) -> bool:
@@ -94,7 +145,7 @@ def may_write(session: Session, table: str, column: str) -> bool:
 
 
 def may_create(session: Session) -> bool:
-    """Whether tables may be made here.
+    """Whether tables may be made here. Commits whatever is open, as DDL does.
 
     The server looks at the rights before it finds that there is nothing to copy.
     """
@@ -119,7 +170,8 @@ def _may(session: Session, sql: str) -> bool:
     return True
 
 
-def _untrusted(why: str) -> Refused:
+def untrusted(why: str) -> Refused:
+    """The refusal of a ledger that is not the one that ptahk makes."""
     return Refused(
         f"the attempt ledger cannot be trusted: {why}",
         reason="LedgerUntrusted",

@@ -42,13 +42,19 @@ _KEPT_CHANGES: Final = 1196
 """Warning of a ROLLBACK: tables that are not transactional keep what was done to them."""
 _INTERRUPTED: Final = 1317
 _LINE: Final = re.compile(r"\bat line (\d+)\Z")
-_QUOTING: Final = frozenset({"ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ORACLE"})
-"""Modes under which what was split is not what the server reads."""
+_MEANING: Final = frozenset(
+    {
+        "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ORACLE",
+        "NO_FIELD_OPTIONS", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS",
+    }
+)  # fmt: skip
+"""Modes under which what was split is not what the server reads, or the server leaves out of a
+definition what tells whether a statement took effect."""
 Phase = Literal["before", "sent", "after"]
 
 
 class ModeChanged(Exception):
-    """A file set a mode that changes how SQL is read, in a way that its text does not show."""
+    """A file set a mode or character set that changes how SQL is read, unseen in its text."""
 
 
 _Ends = pymysql.MySQLError | EndedTransaction | ModeChanged
@@ -197,10 +203,16 @@ class _File:
             self._refuse_modes()
 
     def _refuse_modes(self) -> None:
-        found = str(self.session.query("SELECT @@SESSION.sql_mode")[0][0])
-        refused = sorted(_QUOTING.intersection(found.upper().split(",")))
+        mode, client, results = self.session.query(
+            "SELECT @@SESSION.sql_mode, @@SESSION.character_set_client,"
+            " @@SESSION.character_set_results"
+        )[0]
+        refused = sorted(_MEANING.intersection(str(mode).upper().split(",")))
         if refused:
             raise ModeChanged(f"sql_mode {', '.join(refused)} changes how SQL is read")
+        for name, value in (("client", client), ("results", results)):
+            if str(value or "utf8mb4") not in ("utf8mb4", "utf8mb3", "utf8", "binary"):
+                raise ModeChanged(f"character_set_{name} {value}: the session speaks utf8mb4")
 
     def _send_limited(self, text: str, seconds: float) -> None:
         """Neither make limits every kind of statement itself: it is cancelled from outside."""

@@ -23,11 +23,13 @@ _STRANGERS: Final = ("tidb", "vitess", "oceanbase", "singlestore", "doris", "sta
 _MEANING: Final = frozenset(
     {
         "ANSI", "ANSI_QUOTES", "DB2", "EMPTY_STRING_IS_NULL", "HIGH_NOT_PRECEDENCE", "IGNORE_SPACE",
-        "MAXDB", "MSSQL", "NO_BACKSLASH_ESCAPES", "ORACLE", "PIPES_AS_CONCAT", "POSTGRESQL",
+        "MAXDB", "MSSQL", "MYSQL323", "MYSQL40", "NO_BACKSLASH_ESCAPES", "NO_FIELD_OPTIONS",
+        "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS", "ORACLE", "PIPES_AS_CONCAT", "POSTGRESQL",
         "REAL_AS_FLOAT", "SIMULTANEOUS_ASSIGNMENT",
     }
 )  # fmt: skip
-"""Modes under which the same text means something else."""
+"""Modes under which the same text means something else, or the server leaves out of its own text
+what we compare it by."""
 _PLACE: Final = ("hostname", "port", "datadir", "server_id")
 """What a server without a UUID is known by."""
 _ASKED: Final = (
@@ -147,7 +149,7 @@ def _refuse_modes(mode: str) -> None:
     refused = sorted(_MEANING.intersection(mode.upper().split(",")))
     if refused:
         raise Refused(
-            f"the server's sql_mode changes what SQL text means ({', '.join(refused)})",
+            f"the server's sql_mode changes what SQL text means or holds ({', '.join(refused)})",
             reason="SqlModeRefused",
             hint="take these modes out of the server's sql_mode",
         )

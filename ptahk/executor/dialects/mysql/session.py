@@ -10,9 +10,10 @@ import contextlib
 import math
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pymysql
+from pymysql.constants import FLAG
 from pymysql.constants.SERVER_STATUS import SERVER_STATUS_IN_TRANS
 
 from ptahk.errors import OperationFailed, PtahkError, Refused, Unreachable, UsageError
@@ -29,7 +30,7 @@ from ptahk.executor.dialects.mysql.driver import (
 from ptahk.executor.dialects.mysql.server import Identity, identify
 from ptahk.wire import digest
 
-__all__ = ["ConnectionLost", "LockHeld", "Session", "connect", "refuse_pooler"]
+__all__ = ["Column", "ConnectionLost", "LockHeld", "Session", "connect", "refuse_pooler"]
 
 IDLE_S: Final = 31_536_000
 """Longest ``wait_timeout`` that a server takes: nobody but us ends the session (H4)."""
@@ -39,6 +40,18 @@ _SETTINGS: Final = (
     " time_zone = '+00:00', foreign_key_checks = 1, unique_checks = 1, sql_safe_updates = 0,"
     " sql_quote_show_create = 1, sql_select_limit = DEFAULT, group_concat_max_len = 1048576"
 )
+
+
+class Column(NamedTuple):
+    """A column of an answer, as the server describes it."""
+
+    name: str
+    type: int
+    """``FIELD_TYPE`` of the protocol."""
+    length: int
+    """Bytes at most, in the session's character set."""
+    in_key: bool
+    """Part of its table's primary key."""
 
 
 class LockHeld(Refused):
@@ -90,6 +103,18 @@ class Session:
         """
         cursor = self._execute(sql, params)
         return cursor.fetchall()
+
+    def columns(self, sql: str) -> list[Column]:
+        """The columns that a read answers, in order.
+
+        :raises ConnectionLost: the session is gone.
+        :raises pymysql.MySQLError: the server refused the statement.
+        """
+        answered: Any = self._execute(sql, ())  # its published types leave the rest out
+        return [
+            Column(field.name, field.type_code, field.length, bool(field.flags & FLAG.PRI_KEY))
+            for field in answered._result.fields
+        ]
 
     def change(self, sql: str, params: Sequence[Any] = ()) -> int:
         """One statement that writes rows of ours.
