@@ -20,7 +20,7 @@ from tests.kill.rounds import FENCE, carry_out, deal, struck_by
 RECORD = "family/sequence-planned"
 SHARE = 1 if THOROUGH else 15
 """Of how many points one is struck; all of them, some 600 on each make, with a budget above 1."""
-TOGETHER = 24
+TOGETHER = 12
 """Points of one test."""
 QUIET = ("read", "begin", "rollback", "unlock")
 INSIDE = ("statement-row", "progress", "revision-mark", "revision-progress", "intent")
