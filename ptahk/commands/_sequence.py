@@ -106,7 +106,11 @@ def status(told: Told) -> dict[str, Any]:
     with _wiring.local_world(state, "preferred", _local.Progress(messages), url=url) as world:
         spec = _job.reading_history(world, found.document, data)
         result = _job.run(
-            world, found.document, spec, lambda result: "history" in result, source=data
+            world,
+            found.document,
+            spec,
+            lambda result: "entries" in result.get("history", {}),
+            source=data,
         )
     return _status_document(directory, found.document, result)
 

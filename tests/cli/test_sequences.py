@@ -388,6 +388,17 @@ def test_a_corpus_from_empty_in_parts_and_all_at_once_gives_one_schema(
     two.drop()
 
 
+def test_rows_that_cannot_be_read_are_a_named_refusal(
+    user: Ptahk, tmp_path: Path, database: Database
+) -> None:
+    folder = write(tmp_path, FILES)
+    assert apply(user, folder).code == 0
+    with psycopg.connect(database.url(), autocommit=True) as connection:
+        connection.execute("ALTER TABLE ptahk.revisions RENAME COLUMN error TO x")
+    answer = user.run("migrate", "status", folder, "-o", "json")
+    assert "error" in answer.refusal(5, "QueryFailed")
+
+
 def test_an_ordinary_role_writes_rows_that_a_dba_made(
     user_of: MakeUser, tmp_path: Path, database: Database
 ) -> None:

@@ -252,13 +252,26 @@ def test_a_statements_own_timeout_ends_it(bed: Sequences) -> None:
         assert bed.states(mine)[-1] == ("2", "failed", 0, None)
 
 
-def test_a_table_of_somebody_elses_is_not_trusted(bed: Sequences) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE {0}; CREATE TABLE {0} (a int) ENGINE=MyISAM",
+        "DROP TABLE {0}; CREATE TABLE {0} (a int PRIMARY KEY)",
+        "ALTER TABLE {0} DROP PRIMARY KEY",
+        "ALTER TABLE {0} DROP COLUMN error",
+        "ALTER TABLE {0} MODIFY version varchar(4) NOT NULL",
+        "RENAME TABLE {0} TO other; CREATE VIEW {0} AS SELECT * FROM other",
+        "CREATE TRIGGER trap BEFORE INSERT ON {0} FOR EACH ROW SET NEW.state = 'applied'",
+    ],
+)
+def test_a_table_of_somebody_elses_is_not_trusted(bed: Sequences, change: str) -> None:
     with bed.session() as mine:
-        mine.run("DROP TABLE ptahk_revisions")
-        mine.run("CREATE TABLE ptahk_revisions (a int) ENGINE=MyISAM")
+        for text in change.format("ptahk_revisions").split("; "):
+            mine.run(text)
         with pytest.raises(Refused) as refused:
             bed.rows(mine)
         assert refused.value.reason == "LedgerUntrusted"
+        assert "ptahk_revisions" in refused.value.message
 
 
 def test_ptahks_tables_are_no_part_of_a_schema(bed: Sequences) -> None:

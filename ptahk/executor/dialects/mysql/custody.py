@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ from pymysql.constants import FIELD_TYPE
 from ptahk.errors import Refused
 from ptahk.executor.dialects.mysql.driver import code_of
 from ptahk.executor.dialects.mysql.session import Column, Session
-from ptahk.wire import ledgersql
+from ptahk.wire import ledgersql, revisionsql
 
 TABLES: Final = ledgersql.MYSQL_TABLES
 _NO_RIGHT: Final = frozenset({1044, 1142, 1143, 1227, 1370})
@@ -71,13 +72,13 @@ def presence(session: Session) -> Presence:
     if len(found) < len(TABLES):
         # Made in part: by us, before we were stopped, or by an account that sees no more.
         return Presence(False, False, False, may_create(session))
-    readable = all(_is_readable(session, each) for each in TABLES)
+    readable = all(is_readable(session, each) for each in TABLES)
     # Nothing is missing, so nobody asks what may be made: to try would end a transaction.
     return Presence(True, readable, readable and _writable(session), False)
 
 
-def _is_readable(session: Session, table: str) -> bool:
-    """Whether this account may read a table of the ledger, which has that table's columns and key.
+def is_readable(session: Session, table: str) -> bool:
+    """Whether this account may read a table of ptahk's, which has that table's columns and key.
 
     :raises Refused: ``LedgerUntrusted``: it has others.
     """
@@ -90,7 +91,8 @@ def _is_readable(session: Session, table: str) -> bool:
     wrong = {column[0] for column in _SHAPES[table].symmetric_difference(found)}
     if wrong:
         raise untrusted(
-            f"{table} is not the table that ptahk makes (columns={', '.join(sorted(wrong))})"
+            f"{table} is not the table that ptahk makes (columns={', '.join(sorted(wrong))})",
+            (table,),
         )
     return True
 
@@ -100,9 +102,16 @@ _KEY: Final = re.compile(r"^  PRIMARY KEY \(([^)]*)\)", re.MULTILINE)
 _TYPES: Final = {
     "char": FIELD_TYPE.STRING, "varchar": FIELD_TYPE.VAR_STRING, "text": FIELD_TYPE.BLOB,
     "boolean": FIELD_TYPE.TINY, "int": FIELD_TYPE.LONG, "bigint": FIELD_TYPE.LONGLONG,
-    "datetime": FIELD_TYPE.DATETIME,
+    "datetime": FIELD_TYPE.DATETIME, "longtext": FIELD_TYPE.BLOB,
 }  # fmt: skip
-_LENGTHS: Final = {"text": 65535 * 4, "boolean": 1, "int": 11, "bigint": 20, "datetime": 26}
+_LENGTHS: Final = {
+    "longtext": 2**32 - 1,
+    "text": 65535 * 4,
+    "boolean": 1,
+    "int": 11,
+    "bigint": 20,
+    "datetime": 26,
+}
 """Of types whose length is not theirs to say."""
 
 
@@ -119,7 +128,14 @@ def _shape(text: str) -> frozenset[Column]:
     )  # fmt: skip
 
 
-_SHAPES: Final = {table: _shape(text) for table, text in zip(TABLES, ledgersql.MYSQL, strict=True)}
+_SHAPES: Final = {
+    table: _shape(text)
+    for table, text in (
+        *zip(TABLES, ledgersql.MYSQL, strict=True),
+        (revisionsql.MYSQL_TABLE, revisionsql.MYSQL[0]),
+        (revisionsql.MYSQL_FOREIGN_TABLE, revisionsql.MYSQL_FOREIGN),
+    )
+}
 
 
 def _refuse_triggers(session: Session) -> None:
@@ -170,10 +186,10 @@ def _may(session: Session, sql: str) -> bool:
     return True
 
 
-def untrusted(why: str) -> Refused:
+def untrusted(why: str, tables: Sequence[str] = TABLES) -> Refused:
     """The refusal of a ledger that is not the one that ptahk makes."""
     return Refused(
         f"the attempt ledger cannot be trusted: {why}",
         reason="LedgerUntrusted",
-        hint=f"find out who made it; drop or rename {', '.join(TABLES)}",
+        hint=f"find out who made it; drop or rename {', '.join(tables)}",
     )

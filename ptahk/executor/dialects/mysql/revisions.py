@@ -63,6 +63,7 @@ def present(session: Session, table: str = revisionsql.MYSQL_TABLE) -> bool:
             reason="LedgerUntrusted",
             hint="find out who made it; drop or rename it",
         )
+    custody.is_readable(session, table)
     return True
 
 
