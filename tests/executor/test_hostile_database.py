@@ -9,8 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ptahk.executor.dialects.postgres import ledger
-from ptahk.wire import ledgersql
+from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres import ledger, revisions
+from ptahk.wire import ledgersql, revisionsql
 from tests.kit.databases import Database, Role
 from tests.kit.operations import Operator, operator
 from tests.kit.sessions import session
@@ -120,6 +121,49 @@ def test_a_ledger_of_another_shape_is_not_used(
     database.run(change)
     planned = one.plan(BASE)
     assert (planned.exit_code, planned.reason) == (3, "LedgerUntrusted")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TRIGGER trap BEFORE INSERT ON ptahk.revisions FOR EACH ROW"
+        " EXECUTE FUNCTION ptahk.trap()",
+        "CREATE RULE r AS ON INSERT TO ptahk.revisions DO INSTEAD NOTHING",
+        "ALTER TABLE ptahk.revisions ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE ptahk.revisions RENAME error TO other",
+        "ALTER TABLE ptahk.revisions DROP CONSTRAINT revisions_pkey",
+        "DROP TABLE ptahk.revisions; CREATE VIEW ptahk.revisions AS SELECT 'default' AS stream",
+    ],
+)
+def test_revision_rows_of_another_shape_are_neither_read_nor_written(
+    database: Database, change: str
+) -> None:
+    """A view's functions and a table's triggers run as whoever reads or writes it."""
+    owner = database.role(create_schema=True)
+    with owned_by(database, owner):
+        make_ledger(database, owner)
+        set_trap(database, "ptahk.binding", owner)
+        for text in revisionsql.POSTGRESQL:
+            database.run(text, owner)
+        with session(database.url(), locked=True) as mine:
+            assert revisions.rows(mine, "default") == []
+            database.run(change, owner)
+            for ask in (revisions.rows, revisions.entries):
+                with pytest.raises(Refused) as refused:
+                    ask(mine, "default")
+                assert refused.value.reason == "LedgerUntrusted"
+                assert "ptahk.revisions" in refused.value.message
+
+
+def test_revision_rows_of_a_stranger_are_not_read(database: Database) -> None:
+    mallory = database.role(create_schema=True)
+    database.run("CREATE SCHEMA ptahk", mallory)
+    for text in revisionsql.POSTGRESQL:
+        database.run(text, mallory)
+    with session(database.url(), locked=True) as mine, pytest.raises(Refused) as refused:
+        revisions.rows(mine, "default")
+    assert refused.value.reason == "LedgerUntrusted"
+    assert mallory.name in refused.value.message
 
 
 def test_a_ledger_that_this_role_may_not_use_is_missing_by_name(

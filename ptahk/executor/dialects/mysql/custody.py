@@ -20,6 +20,7 @@ from ptahk.errors import Refused
 from ptahk.executor.dialects.mysql.driver import code_of
 from ptahk.executor.dialects.mysql.session import Column, Session
 from ptahk.wire import ledgersql, revisionsql
+from ptahk.wire.jobspec import JobSpec
 
 TABLES: Final = ledgersql.MYSQL_TABLES
 _NO_RIGHT: Final = frozenset({1044, 1142, 1143, 1227, 1370})
@@ -95,6 +96,27 @@ def is_readable(session: Session, table: str) -> bool:
             (table,),
         )
     return True
+
+
+def kept_for(session: Session, spec: JobSpec, start_nonce: str, not_after: str) -> float:
+    """What an account does not see a trigger do, it sees in the row that it has just written.
+
+    :returns: seconds that the attempt has left by the database's clock.
+    :raises Refused: ``LedgerUntrusted``: the row is another one.
+    """
+    left, kept = session.query(
+        "SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), %s), (SELECT count(*)"
+        f" FROM {name(session, TABLES[0])} WHERE operation_id = %s AND store_uid = %s"
+        " AND server_identity = %s AND number = %s AND epoch = %s AND state = 'started'"
+        " AND start_nonce = %s AND plan_digest = %s AND not_after = %s)",
+        (
+            not_after, spec.operation_id, spec.store_uid, str(session.identity), spec.number,
+            spec.epoch, start_nonce, spec.plan_digest or "none", not_after,
+        ),
+    )[0]  # fmt: skip
+    if kept != 1:
+        raise untrusted(f"something changes what is written to {TABLES[0]}")
+    return int(left) / 1e6
 
 
 _COLUMN: Final = re.compile(r"^  ([a-z_]+) ([a-z]+)(?:\((\d+)\))?( unsigned)?[^\n]*", re.MULTILINE)

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from ptahk.errors import Refused
 from ptahk.executor.dialects.mysql import settling
-from ptahk.executor.dialects.mysql.custody import name, presence, untrusted
+from ptahk.executor.dialects.mysql.custody import kept_for, name, presence
 from ptahk.executor.dialects.mysql.session import Session
 from ptahk.executor.planning.document import Statement
 from ptahk.wire import digest, ledgersql
@@ -181,20 +181,7 @@ def _insert_started(session: Session, spec: JobSpec, start_nonce: str, statement
     )  # fmt: skip
     if made != 1:
         raise _late(spec)
-    # What an account does not see a trigger do, it sees in the row.
-    left, kept = session.query(
-        "SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), %s), (SELECT count(*)"
-        f" FROM {_attempt(session)} WHERE operation_id = %s AND store_uid = %s"
-        " AND server_identity = %s AND number = %s AND epoch = %s AND state = 'started'"
-        " AND start_nonce = %s AND plan_digest = %s AND not_after = %s)",
-        (
-            not_after, spec.operation_id, spec.store_uid, str(session.identity), spec.number,
-            spec.epoch, start_nonce, spec.plan_digest or "none", not_after,
-        ),
-    )[0]  # fmt: skip
-    if kept != 1:
-        raise untrusted("something changes what is written to ptahk_attempt")
-    return int(left) / 1e6
+    return kept_for(session, spec, start_nonce, not_after)
 
 
 def _moment(text: str) -> str:

@@ -7,6 +7,7 @@ to a stranger, or that is more or less than plain tables, is refused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,9 +27,20 @@ _COLUMNS: Final[dict[str, list[str]]] = {
     ],
 }  # fmt: skip
 
+_PLAIN: Final = """c.relkind = 'r' and c.relpersistence = 'p' and not c.relrowsecurity
+      and not exists (select from pg_catalog.pg_trigger t where t.tgrelid = c.oid)
+      and not exists (select from pg_catalog.pg_rewrite r where r.ev_class = c.oid)
+      and not exists (select from pg_catalog.pg_inherits i
+                      where c.oid in (i.inhrelid, i.inhparent))
+      and exists (select from pg_catalog.pg_index i
+                  where i.indrelid = c.oid and i.indisprimary and i.indisvalid)
+      and (select array_agg(a.attname::text) from pg_catalog.pg_attribute a
+           where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)"""
+"""A table without code on it, with a key; what follows says which columns it has at least."""
+
 # Trusted are: this role itself, superusers, the database's owner, and for an ordinary role those
 # whose rights it has. A superuser has everybody's, so for one the last says nothing.
-_LOOK: Final = """
+_LOOK: Final = f"""
 with me as (select oid, rolsuper from pg_catalog.pg_roles where rolname = current_user),
 here as (select oid, datdba from pg_catalog.pg_database where datname = current_database()),
 things as (
@@ -40,16 +52,7 @@ things as (
   union all
   select c.relname::text, c.relowner, n.oid, has_table_privilege(c.oid, 'SELECT'),
     has_table_privilege(c.oid, 'INSERT') and has_table_privilege(c.oid, 'UPDATE'),
-    c.relkind = 'r' and c.relpersistence = 'p' and not c.relrowsecurity
-      and not exists (select from pg_catalog.pg_trigger t where t.tgrelid = c.oid)
-      and not exists (select from pg_catalog.pg_rewrite r where r.ev_class = c.oid)
-      and not exists (select from pg_catalog.pg_inherits i
-                      where c.oid in (i.inhrelid, i.inhparent))
-      and exists (select from pg_catalog.pg_index i
-                  where i.indrelid = c.oid and i.indisprimary and i.indisvalid)
-      and (select array_agg(a.attname::text) from pg_catalog.pg_attribute a
-           where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
-          @> case c.relname when 'attempt' then %s::text[] else %s::text[] end
+    {_PLAIN} @> case c.relname when 'attempt' then %s::text[] else %s::text[] end
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   where n.nspname = 'ptahk' and c.relname in ('attempt', 'binding'))
 select has_database_privilege(here.oid, 'CREATE'), t.what, pg_get_userbyid(t.owner)::text,
@@ -59,6 +62,22 @@ select has_database_privilege(here.oid, 'CREATE'), t.what, pg_get_userbyid(t.own
 from me cross join here left join things t on true
 left join pg_catalog.pg_roles o on o.oid = t.owner
 order by t.what
+"""
+
+_LOOK_AT: Final = f"""
+with me as (select oid, rolsuper from pg_catalog.pg_roles where rolname = current_user),
+here as (select datdba from pg_catalog.pg_database where datname = current_database()),
+things as (
+  select c.relowner as owner, {_PLAIN} @> %s::text[] as plain
+  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where n.nspname = 'ptahk' and c.relname = %s
+  union all
+  select n.nspowner, true from pg_catalog.pg_namespace n where n.nspname = 'ptahk')
+select pg_get_userbyid(t.owner)::text, t.plain,
+  t.owner in (me.oid, here.datdba) or o.rolsuper
+    or (not me.rolsuper and pg_has_role(t.owner, 'USAGE'))
+from me cross join here cross join things t
+left join pg_catalog.pg_roles o on o.oid = t.owner
 """
 
 
@@ -101,6 +120,20 @@ def presence(session: Session) -> Presence:
         return Presence(False, False, False, creatable and bool(schema[4]))
     readable = bool(schema[3]) and all(row[3] for row in tables)
     return Presence(True, readable, readable and all(row[4] for row in tables), creatable)
+
+
+def has(session: Session, table: str, columns: Sequence[str]) -> bool:
+    """Whether a further table of ptahk's is there, looked for as the ledger is.
+
+    :raises Refused: ``LedgerUntrusted``: a stranger's, or not of that shape.
+    """
+    rows = session.query(_LOOK_AT, (list(columns), table))
+    for owner, plain, trusted in rows:
+        if not trusted:
+            raise _untrusted(f"ptahk.{table} or its schema belongs to {owner}, a stranger here")
+        if not plain:
+            raise _untrusted(f"ptahk.{table} is not the plain table that ptahk makes")
+    return len(rows) > 1
 
 
 def _name(row: tuple[Any, ...]) -> str:

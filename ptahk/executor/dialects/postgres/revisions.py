@@ -6,11 +6,13 @@ Always qualified, and as the session's own user: a file may have changed role an
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ptahk import __version__
 from ptahk.errors import Refused
+from ptahk.executor.dialects.postgres import custody
 from ptahk.executor.dialects.postgres.quote import ident
 from ptahk.executor.dialects.postgres.session import Session
 from ptahk.executor.filerun import (
@@ -46,10 +48,19 @@ def own_user(session: Session) -> None:
     session.run("SET LOCAL ROLE NONE")
 
 
+_COLUMN: Final = re.compile(r"^  ([a-z_]+) ", re.MULTILINE)
+_COLUMNS: Final = {
+    "revisions": _COLUMN.findall(revisionsql.POSTGRESQL[0]),
+    "foreign_history": _COLUMN.findall(revisionsql.POSTGRESQL_FOREIGN),
+}
+
+
 def present(session: Session, table: str = "revisions") -> bool:
-    """The table is there."""
-    found = session.query("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (f"ptahk.{table}",))
-    return found[0][0] is True
+    """The table is there.
+
+    :raises Refused: ``LedgerUntrusted``: a stranger's, or with code on it that would run as us.
+    """
+    return custody.has(session, table, _COLUMNS[table])
 
 
 _MAY: Final = """
