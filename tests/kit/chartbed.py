@@ -9,6 +9,7 @@ import functools
 import json
 import signal
 import ssl
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ptahk.backends.kube.admission import REMEMBERED_S
 from tests.kit import gate, helm, node, relay
 from tests.kit.clusters import PodCluster
 from tests.kit.presence import present
@@ -86,9 +88,14 @@ class Place:
         return asked(RawApi(self.town.plane))
 
     def unconfigure(self) -> None:
-        """Take the webhook's configuration away, and wait until the API server asks nobody."""
+        """Take the webhook's configuration away; wait until nobody counts on it any more.
+
+        That is: the API server asks nobody, and what a replica proved before that is forgotten.
+        """
         gate.unconfigure(RawApi(self.town.plane))
-        until(lambda: REFUSED not in self.asked(), "an API server that asks no webhook")
+        until(lambda: "webhook" not in self.asked(), "an API server that asks no webhook")
+        since = time.monotonic()
+        until(lambda: time.monotonic() - since > REMEMBERED_S, "a proof to be forgotten")
 
     def served(self) -> set[str]:
         """The certificates that the replicas show, PEM."""
