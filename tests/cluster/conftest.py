@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,11 +17,8 @@ from tests.kit.chartbed import Installed, placed
 from tests.kit.clusterfixtures import create_namespace
 from tests.kit.clusters import PodCluster
 from tests.kit.controlplane import Cluster
-from tests.kit.gate import Gate, guarded
-from tests.kit.podbed import Start
 from tests.kit.presence import present
 from tests.kit.rawapi import ADMINISTRATORS, RawApi, install_crds
-from tests.kit.serving import Served
 from tests.kit.theatre import LEASE, Theatre
 
 for _path in sorted(Path(__file__).parent.glob("scenarios_*.py")):
@@ -56,28 +52,6 @@ def town(server_run: servers.Run) -> Iterator[PodCluster]:
     made = present(lambda: clusters.own_with_node(server_run))
     yield made
     clusters.end(made.own_plane)
-
-
-@pytest.fixture(scope="module")
-def gate(town: PodCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """The guard of that cluster, in force as soon as a replica is ready."""
-    with guarded(town.plane, tmp_path_factory.mktemp("gate")) as made:
-        yield made
-
-
-@pytest.fixture
-def start(town: PodCluster, gate: Gate, tmp_path: Path) -> Iterator[Start]:
-    """Starts replicas of ``ptahk serve`` there, which end with the test."""
-    made: list[Served] = []
-
-    def starting(**more: Any) -> Served:
-        log = tmp_path / f"serve-{len(made)}.log"
-        made.append(Served(town.plane, log, gate, **{"image": town.images["executor"], **more}))
-        return made[-1]
-
-    yield starting
-    for replica in made:
-        replica.end()
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """A namespace whose Pods reach a database of its own, for ``ptahk serve`` on a cluster with a node.
 
-Fixtures of ``tests/cluster``: ``town`` (the cluster), ``start`` (replicas), ``beds`` (namespaces).
+Fixtures of ``tests/cluster``: ``town`` (the cluster), ``beds`` (namespaces).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,9 @@ from tests.kit.controlplane import KubectlFailed
 from tests.kit.databases import Database, Role
 from tests.kit.presence import present
 from tests.kit.rawapi import RawApi, resources
-from tests.kit.serving import COORDINATION, Served
+from tests.kit.serving import COORDINATION
 from tests.kit.waiting import until
 
-Start = Callable[..., Served]
 DECLARED = """
 CREATE SCHEMA app;
 CREATE TABLE app.orders (id int PRIMARY KEY);
