@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from cheroot import wsgi
 from cheroot.makefile import MakeFile
+from cheroot.server import HTTPConnection
 from cheroot.ssl import Adapter
 from cryptography import x509
 
@@ -38,6 +39,9 @@ READ_S: Final = 1.5
 """One live read. Two of them and the comparison end before the API server's five seconds."""
 IDLE_S: Final = 4
 """A client that says nothing in the middle of a request is hung up on."""
+KEPT_S: Final = 600
+"""A connection without a request is kept so long. An API server keeps it too, and does not send a
+review again that met its end: with fewer ends fewer creates are of an outcome that nobody knows."""
 HEADER_BYTES_MAX: Final = 64 * 1024
 PROBE_S: Final = 1.0
 
@@ -112,7 +116,17 @@ class _Tls(Adapter):
         return MakeFile(sock, mode, bufsize)
 
 
+class _Connection(HTTPConnection):
+    """One client's; how long it is kept is the server's own timeout."""
+
+    def __init__(self, server: Any, sock: socket.socket, makefile: Any = MakeFile) -> None:
+        sock.settimeout(IDLE_S)
+        super().__init__(server, sock, makefile)
+
+
 class _Server(wsgi.Server):
+    ConnectionClass = _Connection
+
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
         """A client that broke off is its own business; the text may quote what it sent."""
         LOG.debug("a connection of the webhook failed", exc_info=traceback)
@@ -132,7 +146,7 @@ class Webhook:
         self._told = told
         self._server = _Server(
             address, self._answer, numthreads=THREADS, max=THREADS, request_queue_size=QUEUE,
-            timeout=IDLE_S, shutdown_timeout=IDLE_S, accepted_queue_size=QUEUE,
+            timeout=KEPT_S, shutdown_timeout=IDLE_S, accepted_queue_size=QUEUE,
             accepted_queue_timeout=1, server_name="ptahk",
         )  # fmt: skip
         self._server.max_request_body_size = review.BODY_BYTES_MAX

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import http.client
 import json
+import select
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from ptahk.backends.kube import pod
 from ptahk.engine.admission import review
 from ptahk.engine.ports import Document, Key, NotFound, Unavailable
+from ptahk.serve import webhook
 from ptahk.serve.webhook import PATH, Guard, Webhook
 from tests.kit.gate import Issued
 from tests.kit.memory import MemoryClock
@@ -133,6 +135,30 @@ def test_a_renewed_certificate_is_shown_to_the_next_connection(bench: Bench) -> 
         connection.request("POST", PATH, body, JSON)
         assert connection.getresponse().status == 200
         connection.close()
+
+
+def test_who_says_nothing_is_hung_up_on_within_a_request_and_kept_between_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server that uses a kept connection at its very end loses the review (500)."""
+    monkeypatch.setattr(webhook, "IDLE_S", 0.2)
+    bench, body = Bench(tmp_path / "pki"), review_of(FOUND.pod)
+    kept, silent = bench.connection(), bench.connection()
+    try:
+        kept.request("POST", PATH, body, JSON)
+        assert kept.getresponse().read()
+        silent.putrequest("POST", PATH)
+        silent.putheader("Content-Length", "9")
+        silent.endheaders()
+        assert silent.sock is not None and kept.sock is not None
+        assert select.select([silent.sock], [], [], 20)[0], "its end"
+        assert select.select([kept.sock], [], [], 3)[0] == [], "no end in ten times that"
+        kept.request("POST", PATH, body, JSON)
+        assert kept.getresponse().status == 200
+    finally:
+        kept.close()
+        silent.close()
+        bench.webhook.stop()
 
 
 def test_a_certificate_that_ended_and_a_server_that_ended_are_not_ready(bench: Bench) -> None:
