@@ -117,7 +117,7 @@ def _one_object(tokens: Sequence[Token], head: str) -> bool:
 
 def may_define_tables(statement: Statement) -> bool:
     """After it another storage engine may be in the database."""
-    return words.words(statement, 1)[0] in _DEFINED | _RUNS_CODE
+    return words.words(words.inner(statement) or statement, 1)[0] in _DEFINED | _RUNS_CODE
 
 
 def leftovers(statements: Sequence[Statement]) -> list[str]:

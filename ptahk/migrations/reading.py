@@ -105,6 +105,7 @@ def read(
     return Found(directory, tuple(kept))
 
 
+_CHECKPOINT: Final = "checkpoint"
 _BY_NAME: Final = frozenset({"MG102", "MG103", "MG108", "MG109", "MG112"})
 
 
@@ -123,7 +124,8 @@ def by_names(
         if isinstance(detected, Finding):
             return [*findings, detected]
         layout = detected
-    bare = [SourceFile(file.name, "") for file in given]
+    # A header may say that a file is a checkpoint, which shares its version with another one.
+    bare = [SourceFile(file.name, file.text if _CHECKPOINT in file.text else "") for file in given]
     named = _LAYOUTS[layout](bare, options).findings
     return [*findings, *(each for each in named if each.number in _BY_NAME)]
 

@@ -6,8 +6,9 @@ lock before each statement.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,12 +25,18 @@ _CHANGES: Final = frozenset(
     {"DROP", "ALTER", "TRUNCATE", "INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "RENAME",
      "COPY", "LOCK", "GRANT", "REVOKE", "COMMENT", "MERGE", "LOAD"}
 )  # fmt: skip
-_WRITES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "INTO"})
-"""They change rows from within WITH, EXPLAIN, ANALYZE, PREPARE or SELECT too."""
+_WRITES: Final = frozenset(
+    {"INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "INTO", "DROP", "ALTER", "TRUNCATE",
+     "RENAME"}
+)  # fmt: skip
+"""They change rows or tables from within WITH, EXPLAIN, ANALYZE, PREPARE, SELECT or a block too."""
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "default"})
 _ASSIGN: Final = frozenset({"=", ":", ":="})
-_UNCONVERTED: Final = frozenset({"null", "binary"})
-"""As the results of a query may come."""
+_SCOPES: Final = frozenset({"SESSION", "LOCAL", "GLOBAL", "PERSIST", "PERSIST_ONLY", "STATEMENT"})
+_UNCONVERTED: Final = frozenset({"null"})
+"""As the results of a query may come; as bytes we could not read our own."""
+_BESIDE: Final = frozenset({"LOCK", "UNLOCK", "SAVEPOINT", "RELEASE", "PREPARE", "EXECUTE", "SET"})
+"""Heads that count for more than their own statement."""
 
 
 _LOCKING: Final = {
@@ -114,8 +121,24 @@ def unlocks_tables(statement: Statement) -> bool:
     return words(statement, 2) in (("UNLOCK", "TABLES"), ("UNLOCK", "TABLE"))
 
 
+def inner(statement: Statement) -> Statement | None:
+    """What MariaDB's ``SET STATEMENT … FOR`` runs; None: it is no such statement."""
+    if words(statement, 2) != ("SET", "STATEMENT"):
+        return None
+    depth = 0
+    tokens = code(statement)
+    for place, token in enumerate(tokens[:-1]):
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if token.kind == "word" and token.key == "FOR" and depth == 0:
+            return dataclasses.replace(statement, tokens=tuple(tokens[place + 1 :]))
+    return None
+
+
 def data_only(statement: Statement) -> bool:
     """MySQL family: it commits nothing by itself."""
+    within = inner(statement)
+    if within is not None:
+        return data_only(within)
     first = words(statement, 2)
     return first[0] in _DML and not _sets(
         statement, "PASSWORD", "GLOBAL", "PERSIST", "PERSIST_ONLY", "ROLE"
@@ -192,6 +215,12 @@ def objections(statement: Statement, postgresql: bool) -> Iterator[Objection]:
     yield from _targets(statement, postgresql)
     yield from _blinds(statement, postgresql)
     yield from _own_tables(statement, postgresql)
+    within = None if postgresql else inner(statement)
+    if within is not None:
+        head = words(within, 1)[0]
+        if controls_transaction(within) or two_phase(within) or head in _BESIDE:
+            yield Objection("MG402", f"{head} within SET STATEMENT", at=within.tokens[0].at)
+        yield from objections(within, postgresql)
 
 
 def _locks(statement: Statement, postgresql: bool) -> Iterator[Objection]:
@@ -288,16 +317,19 @@ def _blinds_mysql(statement: Statement, first: tuple[str, ...], at: int) -> Iter
     if first[0] in ("INSTALL", "UNINSTALL"):
         yield Objection("MG405", f"{first[0]} is about the whole server", "global", at)
     if first[0] == "FLUSH":
-        last = tuple(token.key for token in code(statement)[-2:])
-        if last == ("READ", "LOCK") or last[-1] == "EXPORT":
-            yield Objection("MG406", f"FLUSH … {' '.join(last)} stops every write", at=at)
+        keys = [token.key for token in code(statement) if token.kind == "word"]
+        for pair in itertools.pairwise(keys):
+            if pair in (("READ", "LOCK"), ("FOR", "EXPORT")):
+                yield Objection("MG406", f"FLUSH … {' '.join(pair)} stops every write", at=at)
     if _reads_only(statement) or _sets(statement, "TRANSACTION_READ_ONLY", "TX_READ_ONLY"):
         yield Objection("MG406", "a read-only session cannot record what it did", at=at)
     if first[:2] == ("LOAD", "DATA") or first[:2] == ("LOAD", "XML"):
         yield Objection("MG407", "LOAD reads a file", "program", at)
     if "FILE" in statement.text.upper():
-        for before, token in itertools.pairwise(code(statement)):
-            if before.key == "INTO" and token.key in ("OUTFILE", "DUMPFILE"):
+        tokens = code(statement)
+        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            file = token.key in ("OUTFILE", "DUMPFILE") and after.kind in ("plain", "double")
+            if before.key == "INTO" and file:
                 text = f"INTO {token.key} writes a file of the server"
                 yield Objection("MG407", text, "program", token.at)
     if _sets(statement, "SQL_MODE"):
@@ -322,19 +354,44 @@ def _charsets(statement: Statement) -> Iterator[tuple[str, str]]:
     tokens = code(statement)
     if tokens[0].key != "SET":
         return
-    for place, token in enumerate(tokens):
-        begins = place == 1 or tokens[place - 1].text == ","
-        name = (_setting_words(token) or ("",))[-1].lower()
-        after = tokens[place + 1 :]
-        if begins and name in ("names", "charset") and after:
+    for assigned in _assigned(tokens[1:]):
+        name = (_setting_words(assigned[0]) or ("",))[-1].lower()
+        after = [token for token in assigned[1:] if token.text not in _ASSIGN]
+        if not after:
+            continue
+        if name in ("names", "charset"):
             yield "SET NAMES", _value(after[0])
-        elif begins and name == "character" and len(after) > 1 and after[0].key == "SET":
+        elif name == "character" and after[0].key == "SET" and len(after) > 1:
             yield "SET CHARACTER SET", _value(after[1])
-        elif name in ("character_set_client", "character_set_results"):
-            given = next((each for each in after if each.text not in _ASSIGN), None)
-            assigned = bool(after) and after[0].text in _ASSIGN
-            if assigned and given is not None and given.kind != "variable":
-                yield name, _value(given)
+        elif (
+            name in ("character_set_client", "character_set_results")
+            and after[0].kind != "variable"
+        ):
+            yield name, _value(after[0])
+
+
+def _assigned(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """Each assignment of a SET, from the token that names what is set."""
+    depth = start = 0
+    for place, token in enumerate([*tokens, None]):
+        text = "," if token is None else token.text
+        depth += {"(": 1, ")": -1}.get(text, 0)
+        if token is not None and (text != "," or depth):
+            continue
+        part = tokens[start:place]
+        start = place + 1
+        while len(part) > 1 and (part[0].key in _SCOPES or _is_scope(part[0], part[1])):
+            part = part[1:]
+        if part:
+            yield part
+
+
+def _is_scope(token: Token, following: Token) -> bool:
+    """``@@``, ``@@SESSION`` or ``.`` before a name in quotes."""
+    before = token.text.upper()
+    return following.kind != "other" and (
+        before == "." or before == "@@" or before.rstrip(".") in ("@@SESSION", "@@LOCAL")
+    )
 
 
 def _value(token: Token) -> str:
@@ -366,11 +423,16 @@ def _own_tables(statement: Statement, postgresql: bool) -> Iterator[Objection]:
         return
     tokens = code(statement)
     schemas = words(statement, 2) in (("DROP", "SCHEMA"), ("ALTER", "SCHEMA"))
-    for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+    owner = next((at + 2 for at, token in enumerate(tokens) if token.key == "OWNER"), 0)
+    for place, (before, token, after) in enumerate(
+        zip(tokens, tokens[1:], [*tokens[2:], None], strict=False), start=1
+    ):
         name = token.key.lower() if token.kind in ("word", "name") else ""
         if postgresql:
             owned = name == "ptahk" and (
-                schemas or (after is not None and after.text == ".") or before.key == "SCHEMA"
+                (schemas and place != owner)
+                or (after is not None and after.text == ".")
+                or before.key == "SCHEMA"
             )
         else:
             owned = name in (*revisionsql.MYSQL_TABLES, *ledgersql.MYSQL_TABLES)

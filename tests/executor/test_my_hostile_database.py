@@ -79,12 +79,15 @@ def test_a_view_under_a_ledgers_name_is_not_used(
     assert table in refuses(here, mydatabase)
 
 
+@pytest.mark.parametrize(
+    "change", ["number = 7", "shared_realm = 1", "store_kind = 'cluster'", "statements_total = 0"]
+)
 def test_a_trigger_that_this_account_does_not_see_changes_no_row_of_ours(
-    mydatabase: MyDatabase, tmp_path: Path
+    mydatabase: MyDatabase, tmp_path: Path, change: str
 ) -> None:
     mydatabase.run(*ledgersql.MYSQL)
     mydatabase.run(
-        "CREATE TRIGGER trap BEFORE INSERT ON ptahk_attempt FOR EACH ROW SET NEW.number = 7"
+        f"CREATE TRIGGER trap BEFORE INSERT ON ptahk_attempt FOR EACH ROW SET NEW.{change}"
     )
     account = worker(mydatabase)
     with operator(mydatabase.url(account), tmp_path, defaults={"engine": "mysql"}) as theirs:

@@ -209,15 +209,20 @@ def test_a_mode_that_the_text_does_not_show_ends_the_file(bed: Sequences) -> Non
 
 def test_a_character_set_that_the_text_does_not_show_ends_the_file(bed: Sequences) -> None:
     """Text after it would be read as another."""
-    text = "CREATE TABLE t (a int); SET @c = 'latin1'; SET {} = @c; INSERT INTO t VALUES (1);"
-    for number, name in enumerate(("character_set_client", "character_set_results"), start=1):
-        directory = bed.directory(
-            **{f"v{number}_a": text.format(name).replace("t (", f"t{number} (")}
-        )
+    text = "CREATE TABLE t{} (a int); SET @c = '{}'; SET {} = @c; INSERT INTO t VALUES (1);"
+    cases = (
+        ("character_set_client", "latin1"),
+        ("character_set_results", "latin1"),
+        ("character_set_results", "binary"),
+        ("character_set_results", "utf16"),
+    )
+    for number, (name, value) in enumerate(cases, start=1):
+        directory = bed.directory(**{f"v{number}_a": text.format(number, value, name)})
         with bed.session() as mine:
             failed = bed.fails(mine, directory)
-            assert f"{name} latin1" in failed.message
+            assert failed.state == "partial" and f"{name} {value}" in failed.message
             assert mine.query(f"SELECT @@{name}") == (("utf8mb4",),)
+            assert bed.states(mine)[-1][1] == "partial"
 
 
 def test_foreign_key_checks_are_the_specs(bed: Sequences) -> None:

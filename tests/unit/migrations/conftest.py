@@ -26,6 +26,10 @@ def directory() -> Reader:
             data = text if isinstance(text, bytes) else text.encode()
             found = read(name, data)
             (files if isinstance(found, SourceFile) else before).append(found)  # type: ignore[arg-type]
-        return reading.read(files, engine=engine, layout=layout, before=before, **options)  # type: ignore[arg-type]
+        whole = reading.read(files, engine=engine, layout=layout, before=before, **options)  # type: ignore[arg-type]
+        named = reading.by_names(files, engine=engine, layout=layout)  # type: ignore[arg-type]
+        told = {(each.number, each.file) for each in whole.findings}
+        assert {(each.number, each.file) for each in named} <= told, "names condemn what is read"
+        return whole
 
     return read_directory

@@ -38,6 +38,17 @@ def test_the_layout_is_detected(directory: Any, texts: dict[str, str], layout: s
 
 
 @pytest.mark.parametrize(
+    ("header", "layout"), [("-- ptahk:checkpoint\n", None), ("-- atlas:checkpoint\n\n", "atlas")]
+)
+def test_a_checkpoint_by_its_header_shares_its_version(
+    directory: Any, header: str, layout: str | None
+) -> None:
+    texts = {"000001_a.sql": T, "000002_b.sql": T, "000002_c.sql": header + T}
+    found = directory(texts, layout=layout).required().migrations
+    assert sorted(each.kind for each in found) == ["checkpoint", "versioned", "versioned"]
+
+
+@pytest.mark.parametrize(
     ("texts", "number", "word"),
     [
         ({}, "MG101", "no .sql"),

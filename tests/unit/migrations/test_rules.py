@@ -116,6 +116,21 @@ def test_statements_that_can(directory: Any, statement: str) -> None:
         ("FLUSH TABLES t FOR EXPORT", "MG406", "mysql"),
         ("SELECT a FROM t INTO OUTFILE '/tmp/x'", "MG407", "mysql"),
         ("SELECT 1 INTO DUMPFILE '/tmp/x'", "MG407", "mysql"),
+        ("FLUSH TABLES WITH READ LOCK AND DISABLE CHECKPOINT", "MG406", "mariadb"),
+        ("SET character_set_results = binary", "MG409", "mysql"),
+        ("SET @a = (1), @@SESSION.character_set_results = latin1", "MG409", "mysql"),
+        (
+            "SET STATEMENT max_statement_time = 9 FOR UPDATE ptahk_attempt SET epoch = 1",
+            "MG408",
+            "mariadb",
+        ),
+        ("SET STATEMENT max_statement_time = 9 FOR DROP TABLE ptahk_revisions", "MG408", "mariadb"),
+        ("SET STATEMENT lock_wait_timeout = 9 FOR FLUSH TABLES WITH READ LOCK", "MG406", "mariadb"),
+        ("SET STATEMENT lock_wait_timeout = 9 FOR DROP DATABASE other", "MG404", "mariadb"),
+        ("SET STATEMENT lock_wait_timeout = 9 FOR SHUTDOWN", "MG403", "mariadb"),
+        ("SET STATEMENT lock_wait_timeout = 9 FOR COMMIT", "MG402", "mariadb"),
+        ("SET STATEMENT lock_wait_timeout = 9 FOR LOCK TABLES t WRITE", "MG402", "mariadb"),
+        ("SET STATEMENT sql_mode = 'ANSI_QUOTES' FOR SELECT 1", "MG409", "mariadb"),
         ("SHUTDOWN", "MG403", "mysql"),
         ("RESTART", "MG403", "mysql"),
         ("WITH x AS (SELECT 1) DELETE FROM ptahk_attempt", "MG408", "mysql"),
@@ -141,6 +156,14 @@ def test_what_may_not_run(directory: Any, statement: str, number: str, engine: s
         ("COPY t FROM stdin;\n1\n\\.\nSELECT 1", "postgresql"),
         ("SELECT * FROM ptahk.revisions FOR UPDATE", "postgresql"),
         ("ALTER TABLE ptahk SET SCHEMA other", "postgresql"),
+        ("ALTER SCHEMA app OWNER TO ptahk", "postgresql"),
+        ("SET @q = (SELECT CONCAT(id, names) FROM t LIMIT 1)", "mysql"),
+        (
+            "SET @q = (SELECT COUNT(*) FROM a, names), @x = (@@character_set_client = 'latin1')",
+            "mysql",
+        ),
+        ("INSERT INTO dumpfile VALUES (1)", "mysql"),
+        ("SET STATEMENT max_statement_time = (SELECT 9) FOR UPDATE t SET a = 1", "mariadb"),
         ("SET NAMES utf8mb4", "mysql"),
         ("SET @s = @@character_set_client, character_set_client = utf8", "mysql"),
         ("SET character_set_client = @s, character_set_results = NULL", "mysql"),
@@ -153,6 +176,18 @@ def test_what_may_not_run(directory: Any, statement: str, number: str, engine: s
 )
 def test_what_may(directory: Any, statement: str, engine: str) -> None:
     assert judged(directory, statement, engine).findings == ()
+
+
+def test_a_block_of_mariadb_is_looked_into(directory: Any) -> None:
+    text = "-- ptahk:delimiter //\nBEGIN NOT ATOMIC DROP TABLE ptahk_attempt; END//"
+    assert "MG408" in numbers(judged(directory, text, "mariadb"))
+
+
+def test_a_definition_with_settings_of_its_own_commits_by_itself(directory: Any) -> None:
+    text = "SET STATEMENT max_statement_time = 9 FOR {}; SELECT 1"
+    for statement, mode in (("CREATE TABLE t (a int)", "none"), ("UPDATE t SET a = 1", "file")):
+        found = judged(directory, text.format(statement), "mariadb").required()
+        assert found.migrations[0].tx_mode == mode
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ def is_readable(session: Session, table: str) -> bool:
     return True
 
 
-def kept_for(session: Session, spec: JobSpec, start_nonce: str, not_after: str) -> float:
+def kept_for(
+    session: Session, spec: JobSpec, start_nonce: str, not_after: str, statements: int
+) -> float:
     """What an account does not see a trigger do, it sees in the row that it has just written.
 
     :returns: seconds that the attempt has left by the database's clock.
@@ -107,11 +109,14 @@ def kept_for(session: Session, spec: JobSpec, start_nonce: str, not_after: str) 
     left, kept = session.query(
         "SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), %s), (SELECT count(*)"
         f" FROM {name(session, TABLES[0])} WHERE operation_id = %s AND store_uid = %s"
+        " AND store_kind = %s AND coordination_digest = %s AND shared_realm = %s"
         " AND server_identity = %s AND number = %s AND epoch = %s AND state = 'started'"
-        " AND start_nonce = %s AND plan_digest = %s AND not_after = %s)",
+        " AND start_nonce = %s AND plan_digest = %s AND not_after = %s"
+        " AND statements_total = %s)",
         (
-            not_after, spec.operation_id, spec.store_uid, str(session.identity), spec.number,
-            spec.epoch, start_nonce, spec.plan_digest or "none", not_after,
+            not_after, spec.operation_id, spec.store_uid, spec.store_kind,
+            spec.coordination_digest, spec.shared_realm, str(session.identity), spec.number,
+            spec.epoch, start_nonce, spec.plan_digest or "none", not_after, statements,
         ),
     )[0]  # fmt: skip
     if kept != 1:

@@ -181,7 +181,7 @@ def _insert_started(session: Session, spec: JobSpec, start_nonce: str, statement
     )  # fmt: skip
     if made != 1:
         raise _late(spec)
-    return kept_for(session, spec, start_nonce, not_after)
+    return kept_for(session, spec, start_nonce, not_after, statements)
 
 
 def _moment(text: str) -> str:

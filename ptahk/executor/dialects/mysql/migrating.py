@@ -207,11 +207,17 @@ class _File:
             "SELECT @@SESSION.sql_mode, @@SESSION.character_set_client,"
             " @@SESSION.character_set_results"
         )[0]
-        refused = sorted(_MEANING.intersection(str(mode).upper().split(",")))
+        if isinstance(client, bytes):  # whatever they are: results come as they are stored
+            client, results = "utf8mb4", "binary"
+        # In UTF-16 and UTF-32 every other character is a NUL.
+        mode, client, results = (
+            str(value or "").replace("\0", "") for value in (mode, client, results)
+        )
+        refused = sorted(_MEANING.intersection(mode.upper().split(",")))
         if refused:
             raise ModeChanged(f"sql_mode {', '.join(refused)} changes how SQL is read")
         for name, value in (("client", client), ("results", results)):
-            if str(value or "utf8mb4") not in ("utf8mb4", "utf8mb3", "utf8", "binary"):
+            if value not in ("", "utf8mb4", "utf8mb3", "utf8"):
                 raise ModeChanged(f"character_set_{name} {value}: the session speaks utf8mb4")
 
     def _send_limited(self, text: str, seconds: float) -> None:

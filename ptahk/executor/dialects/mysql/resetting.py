@@ -82,6 +82,7 @@ class Baseline:
 
     def _put_back(self) -> None:
         """Only what changed: some of these need a right to be set at all."""
+        self.session.run("SET SESSION character_set_results = utf8mb4")  # what we read
         now = self._read()
         for name, value in sorted(self._variables.items()):
             if now.get(name, value) == value:
