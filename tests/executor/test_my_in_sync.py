@@ -65,10 +65,12 @@ def one(mydatabase: MyDatabase, tmp_path: Path) -> Iterator[Operator]:
 
 
 @pytest.fixture
-def kept(one: Operator) -> Operator:
-    """In sync, with what was seen kept."""
+def kept(one: Operator, mydatabase: MyDatabase) -> Operator:
+    """In sync, with what was seen kept; its tables are old enough, which is an answer too."""
     one.converge(TEXT)
     assert one.plan(TEXT).statements == []
+    marks = MARKS.replace("%s", f"'{mydatabase.name}'")
+    until(lambda: all(row[1] for row in mydatabase.rows(marks)), "tables that are old enough", 30)
     until(lambda: not compared(one.plan(TEXT)), "the tables' marks", 30)
     return one
 
