@@ -207,11 +207,14 @@ def explained_by(cluster: Cluster, cache: Path) -> str | None:
 def test_kubectl_explains_and_shows(
     control_plane: Cluster, api: RawApi, namespace: str, tmp_path: Path
 ) -> None:
-    explained = until(lambda: explained_by(control_plane, tmp_path / "cache"), "new kinds", 30)
+    cache = tmp_path / "cache"
+    explained = until(lambda: explained_by(control_plane, cache), "new kinds", 30)
     assert "a person approves each plan" in explained and "OnApproval" in explained
     (schema,) = documents(SCHEMA, namespace)
     assert api.make(schema, namespace).status == 201
-    shown = control_plane.kubectl("get", "ptahk", "-n", namespace, "-o", "wide")
+    shown = run_kubectl(
+        control_plane.admin, "get", "ptahk", "-n", namespace, "-o", "wide", cache=cache
+    )
     head, row = shown.splitlines()[:2]
     assert head.split()[:5] == ["NAME", "PHASE", "READY", "PLAN", "AGE"]
     assert "postgresql" in row
