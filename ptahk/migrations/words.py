@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ptahk.migrations.lexing.named import listed
 from ptahk.migrations.lexing.tokens import MARKS, Statement, Token
 from ptahk.wire import ledgersql, revisionsql
 
@@ -372,14 +373,7 @@ def _charsets(statement: Statement) -> Iterator[tuple[str, str]]:
 
 def _assigned(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
     """Each assignment of a SET, from the token that names what is set."""
-    depth = start = 0
-    for place, token in enumerate([*tokens, None]):
-        text = "," if token is None else token.text
-        depth += {"(": 1, ")": -1}.get(text, 0)
-        if token is not None and (text != "," or depth):
-            continue
-        part = tokens[start:place]
-        start = place + 1
+    for part in listed(tokens):
         while len(part) > 1 and (part[0].key in _SCOPES or _is_scope(part[0], part[1])):
             part = part[1:]
         if part:

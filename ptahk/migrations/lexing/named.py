@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ptahk.migrations.lexing.tokens import Token
@@ -46,3 +46,15 @@ def name_after(tokens: Sequence[Token], place: int) -> str:
     if at + 2 < len(tokens) and tokens[at + 1].key == ".":
         at += 2
     return tokens[at].called if at < len(tokens) else ""
+
+
+def listed(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """What commas outside parentheses separate; an item may be empty."""
+    depth = start = 0
+    for place, token in enumerate(tokens):
+        key = "" if token.kind == "name" else token.key
+        depth += {"(": 1, ")": -1}.get(key, 0)
+        if key == "," and depth == 0:
+            yield tokens[start:place]
+            start = place + 1
+    yield tokens[start:]

@@ -14,6 +14,7 @@ from typing import Final
 from ptahk.errors import UsageError
 from ptahk.executor.dialects.mysql.declared import Prepared
 from ptahk.executor.dialects.mysql.lexer import Token
+from ptahk.migrations.lexing.named import listed
 
 _NOT_BEHIND: Final = frozenset(
     {"AS", "IGNORE", "LIKE", "PARTITION", "REPLACE", "SELECT", "TABLE", "VALUES", "WITH"}
@@ -97,7 +98,7 @@ def _table(prepared: Prepared) -> _Table | None:
     if not tokens[2].is_name or not _is_plain(prepared):
         return None
     end = _closes(words, 3)
-    parts = list(_parts(tokens[4:end]))
+    parts = list(listed(tokens[4:end]))
     if not _NOT_BEHIND.isdisjoint(words[end:]) or not all(_is_part(each) for each in parts):
         return None
     name = tokens[2].called
@@ -115,17 +116,6 @@ def _closes(words: Sequence[str], start: int) -> int:
         if depth == 0:
             return place
     return len(words) - 1
-
-
-def _parts(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """The definitions of a table."""
-    depth = start = 0
-    for place, word in enumerate(_words(tokens)):
-        depth += {"(": 1, ")": -1}.get(word, 0)
-        if word == "," and depth == 0:
-            yield tokens[start:place]
-            start = place + 1
-    yield tokens[start:]
 
 
 def _is_part(tokens: Sequence[Token]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ptahk.executor.dialects.mysql.lexer import Statement, Token, syntax_error
+from ptahk.migrations.lexing.named import listed
 
 RUN: Final = frozenset(
     {
@@ -64,15 +65,7 @@ def kept(statement: Statement) -> str:
 
 
 def _assignments(tokens: Sequence[Token]) -> Iterator[_Assignment]:
-    depth = start = 0
-    for place in range(len(tokens) + 1):
-        key = tokens[place].key if place < len(tokens) else ","
-        depth += {"(": 1, ")": -1}.get(key, 0)
-        if key == "," and depth == 0:
-            part = tokens[start:place]
-            start = place + 1
-            if part:
-                yield _assignment(part)
+    return (_assignment(part) for part in listed(tokens) if part)
 
 
 def _assignment(part: Sequence[Token]) -> _Assignment:
