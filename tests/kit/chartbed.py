@@ -30,7 +30,8 @@ WAIT = ("--wait", "--timeout=6m")
 PROBES = 8080
 """Port of a replica's probes and metrics, as the chart sets it."""
 LABEL = "app.kubernetes.io/name=ptahk"
-MANAGERS = f"--selector={LABEL},app.kubernetes.io/component=manager"
+MANAGERS = f"{LABEL},app.kubernetes.io/component=manager"
+"""Selects the replicas."""
 REFUSED = 'webhook "operations.ptahk.dev" denied the request'
 SETTINGS = {"image": "image.executor", "lease": "manager.leaderLease"}
 """A setting as ``serving.Served`` has it → the chart's value."""
@@ -227,7 +228,7 @@ class Installed:
 
     def total(self, name: str) -> float:
         """Sum of one metric over its labels and over the replicas."""
-        return sum(total_in(_page(item), name) for item in self.place.pods())
+        return sum(total_in(page(item["status"].get("podIP")), name) for item in self.place.pods())
 
     def evict(self, container: str) -> Answered:
         """Ask for the end of a replica as a drain does: in order, and within its budget."""
@@ -260,7 +261,7 @@ class Installed:
         kubectl = self.place.town.plane.kubectl
         kubectl("scale", "deployment/ptahk-manager", "--replicas=0", where)
         until(lambda: self.place.pods() == [], "the replicas' end", 120)
-        kubectl("wait", "--for=delete", "pods", MANAGERS, "--timeout=120s", where)
+        kubectl("wait", "--for=delete", "pods", f"--selector={MANAGERS}", "--timeout=120s", where)
         return 0
 
 
@@ -270,16 +271,15 @@ Start = Callable[..., Installed]
 
 def _metric(pod: dict[str, Any], name: str) -> float:
     """Of one replica; 0 where it does not answer."""
-    return metric_in(_page(pod), name)
+    return metric_in(page(pod["status"].get("podIP")), name)
 
 
-def _page(pod: dict[str, Any]) -> str:
-    """The metrics of one replica; empty where it does not answer."""
-    address = pod["status"].get("podIP")
+def page(address: str | None) -> str:
+    """The metrics of the replica at this address; empty where it does not answer."""
     try:
         with urllib.request.urlopen(f"http://{address}:{PROBES}/metrics", timeout=10) as got:
-            page: str = got.read().decode()
-            return page
+            text: str = got.read().decode()
+            return text
     except OSError:
         return ""
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import signal
-import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.kit import node
-from tests.kit.chartbed import LABEL, PROBES
+from tests.kit.chartbed import MANAGERS, page
 from tests.kit.clusters import PodCluster
 from tests.kit.rawapi import RawApi
 from tests.kit.serving import COORDINATION, TOLD_MAX, metric_in
 from tests.kit.waiting import until
 
 PODS = f"/api/v1/namespaces/{COORDINATION}/pods"
-MANAGERS = f"{LABEL},app.kubernetes.io/component=manager"
 
 
 @dataclass
@@ -32,12 +30,7 @@ class Replica:
 
     def metric(self, name: str) -> float:
         """One value of its metrics, by name and labels as they are printed; 0: no answer."""
-        url = f"http://{self.address}:{PROBES}/metrics"
-        try:
-            with urllib.request.urlopen(url, timeout=10) as got:
-                return metric_in(got.read().decode(), name)
-        except OSError:
-            return 0.0
+        return metric_in(page(self.address), name)
 
     def leads(self) -> bool:
         """Whether it does, by its own word."""
